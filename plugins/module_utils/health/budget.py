@@ -104,14 +104,17 @@ def _rounded_up(seconds: float) -> float:
 def turn(planned: Plan, check: str, remaining: float) -> Optional[Turn]:
     """What a check gets when its turn comes with ``remaining`` seconds of the budget left; None: too little for it.
 
-    Time that earlier checks did not use is shared anew, and no check takes the least time of a covered later one.
+    Time that earlier checks did not use is shared anew. No check takes the least time of a covered later one, nor of
+    another later one that fits beside it.
     """
     place = next((number for number, one in enumerate(planned.parts) if one.check == check), None)
     span = None if place is None else planned.parts[place].span
     if place is None or span is None:
         return Turn(remaining, remaining)
-    later = sum(one.span.least for one in planned.parts[place + 1 :] if one.span is not None and one.covered)
-    free = remaining - later
+    free = remaining
+    for one in planned.parts[place + 1 :]:
+        if one.span is not None and (one.covered or one.span.least + span.least <= free):
+            free -= one.span.least
     if free < span.least - _SLACK_SECONDS:
         return None
     share = max(span.least, min(span.usual, free))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import child
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import budget, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, checks, estimate
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
@@ -122,6 +123,9 @@ def test_unused_time_goes_to_a_check_that_was_left_out_and_a_cut_takes_nothing_f
     assert budget.turn(plan, "c", 15) == budget.Turn(9, 15)
     assert budget.turn(plan, "b", 14) is None
     assert budget.turn(plan, "b", 55) == budget.Turn(55, 55)
+    small = budget.plan([("a", Span(20, 20)), ("b", Span(3, 9)), ("c", Span(4, 9)), ("d", Span(9, 9))], 20)
+    assert [(part.check, part.covered) for part in small.parts if part.covered] == [("a", True)]
+    assert budget.turn(small, "b", 12) == budget.Turn(8, 8), "c still fits beside b, d does not"
     assert plan.remaining((), "a", 1) == pytest.approx(3 + 9) and plan.remaining(("a", "c"), "b", 3) == 0
 
 
@@ -143,12 +147,19 @@ MACHINES = st.builds(
 def test_each_active_check_gives_its_time_on_any_machine_below_its_limit(machine):
     for check in checks.CHECKS:
         assert check.span is not None, check.id
+        with contextlib.suppress(NodeError):  # a setting that cannot be used
+            check.span(machine)
         span = estimate.span_of(check, machine)
         if span is not None and machine.gpus <= 8:
             assert span.usual <= check.seconds, check.id
     if not machine.gpus:
         on_gpus = [one for one in checks.CHECKS if one.id.startswith(("gpu_", "host_", "nccl", "dcgm"))]
         assert {estimate.span_of(check, machine) for check in on_gpus} == {None}
+
+
+def test_a_bug_in_an_estimate_stops_no_check():
+    check = dataclasses.replace(checks.CHECKS[0], span=lambda machine: Span(3.0, 2.0))
+    assert estimate.span_of(check, Machine(gpus=1)) == Span(1.0, 60.0)
 
 
 # The runner --------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ options:
         description: Seconds of load in the check C(gpu_compute), on all GPUs at once, V(1) to V(150), V(10) by default.
         type: float
       memory_test_seconds:
-        description: Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default.
+        description: Seconds of the memory test, which tests all GPUs at the same time, V(1) to V(120), V(4) by default.
         type: float
       scratch_probe_gibibytes:
         description: Size of the file that is written to the scratch and read back, V(0.125) to V(64), V(8) by default.

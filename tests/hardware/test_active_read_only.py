@@ -32,8 +32,9 @@ OURS = PREAMBLE + (
     "print(json.dumps(dict(apart.measure(gpu.label, 120, alone, gpu.numa_node, gpu.cpus))))"
 )
 MEMORY = PREAMBLE + (
-    "tested = apart.measure(gpu.label, 120, lambda: memory_test._one(gpu.uuid, 60.0), gpu.numa_node, gpu.cpus)\n"
-    "print(json.dumps([tested.memory_bytes, tested.share, tested.wrong, tested.first]))"
+    "tested = apart.measure(gpu.label, 120, lambda: memory_test._one(gpu.uuid, 4.0, 60.0), gpu.numa_node, gpu.cpus)\n"
+    "print(json.dumps([tested.memory_bytes, tested.free_bytes, tested.both_ways_bytes, tested.wrong, tested.where,\n"
+    "                  tested.gigabytes_per_second, tested.by_host]))"
 )
 
 # Copies of a framework's own, from pinned memory, by its own events. The process is bound from outside.
@@ -145,8 +146,9 @@ def test_our_copies_are_within_five_percent_of_an_independent_measurement(gpus, 
 
 def test_the_memory_of_every_gpu_keeps_what_is_written(gpus):
     for number in range(len(gpus)):
-        tested, share, wrong, first = run(sys.executable, MEMORY, str(number))
-        assert (wrong, first, share) == (0, "", 1.0) and tested > 2**30
+        tested, free, both_ways, wrong, where, rate, by_host = run(sys.executable, MEMORY, str(number))
+        assert (wrong, where, both_ways, by_host) == (0, "", tested, "")
+        assert 0.98 * free < tested <= free and rate > 0
 
 
 def test_nothing_is_left_on_a_gpu_and_no_setting_has_changed(gpus, nvidia_smi):

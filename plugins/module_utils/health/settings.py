@@ -16,7 +16,7 @@ from ..core.resource import NodeError
 # name → (default, least, most)
 NUMBERS: Mapping[str, Tuple[float, float, float]] = {
     "compute_seconds": (10, 1, 150),
-    "memory_test_seconds": (20, 1, 120),
+    "memory_test_seconds": (4, 1, 120),
     "scratch_probe_gibibytes": (8, 0.125, 64),
     "dcgm_level": (1, 1, 3),
 }

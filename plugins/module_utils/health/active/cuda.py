@@ -24,7 +24,7 @@ _POINTER, _SIZE, _DEVICE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes
 Kernel = ctypes.c_void_p
 Argument = Union[ctypes.c_uint32, ctypes.c_uint64]
 # CUdevice_attribute and CUjit_option
-_MULTIPROCESSORS, _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 16, 75, 76
+_MULTIPROCESSORS, _CACHE_BYTES, _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 16, 38, 75, 76
 _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES, _LOG_BYTES = 5, 6, 4096
 # Those with a _v2 have had 64-bit sizes since CUDA 3.2; the name without it is the old call.
 _CALLS = {
@@ -180,6 +180,11 @@ class Device:
         return self.attribute(_MULTIPROCESSORS)
 
     @property
+    def cache_bytes(self) -> int:
+        """The size of its L2 cache."""
+        return self.attribute(_CACHE_BYTES)
+
+    @property
     def capability(self) -> Tuple[int, int]:
         """(9, 0) for Hopper."""
         return self.attribute(_CAPABILITY_MAJOR), self.attribute(_CAPABILITY_MINOR)
@@ -236,11 +241,12 @@ class Device:
         self.copy_from(ctypes.addressof(target), pointer, size)
         return target.raw
 
-    def free_bytes(self) -> int:
+    def memory_sizes(self) -> Tuple[int, int]:
+        """(free, total) bytes of its memory."""
         free, total = _SIZE(), _SIZE()
         self._use()
         self.cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        return free.value
+        return free.value, total.value
 
     def memory(self, size: int) -> int:
         pointer = _DEVICE()
@@ -248,17 +254,23 @@ class Device:
         self.cuda.call("cuMemAlloc_v2", ctypes.byref(pointer), size)
         return pointer.value
 
-    def all_memory(self, chunk: int, keep_free: int) -> List[int]:
-        """As many chunks as there is memory, but for ``keep_free`` bytes."""
-        chunks: List[int] = []
-        while self.free_bytes() >= chunk + keep_free:
-            try:
-                chunks.append(self.memory(chunk))
-            except CudaError as error:
-                if error.result == _OUT_OF_MEMORY:
-                    break
-                raise
-        return chunks
+    def all_memory(self, largest: int, smallest: int, keep_free: int) -> List[Tuple[int, int]]:
+        """(address, bytes) of pieces that take all its memory but ``keep_free`` bytes.
+
+        Pieces have ``largest`` bytes; where no such piece is left, half of that, and so on down to ``smallest``.
+        """
+        pieces: List[Tuple[int, int]] = []
+        size = largest
+        while size >= smallest:
+            if self.memory_sizes()[0] >= size + keep_free:
+                try:
+                    pieces.append((self.memory(size), size))
+                    continue
+                except CudaError as error:
+                    if error.result != _OUT_OF_MEMORY:
+                        raise
+            size //= 2
+        return pieces
 
     def release(self, pointer: int) -> None:
         self._use()

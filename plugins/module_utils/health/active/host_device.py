@@ -160,7 +160,7 @@ class HostCopies:
 
     def __init__(self, cuda: Cuda, most: int = _SIZE) -> None:
         device, second = cuda.open(0), cuda.open(0)  # each has a stream of its own
-        self._size = size = copies.size_for(most, device.free_bytes())
+        self._size = size = copies.size_for(most, device.memory_sizes()[0])
         self._device = device
         self._source, self._sink = cuda.host_memory(size), cuda.host_memory(size)
         self._front, back = device.memory(size), device.memory(size)

@@ -115,7 +115,7 @@ class PeerCopies:
         for number in range(len(things)):
             say(things[number][0])
             self._devices.append(cuda.open(number))
-        self._size = copies.size_for(most, min(device.free_bytes() for device in self._devices))
+        self._size = copies.size_for(most, min(device.memory_sizes()[0] for device in self._devices))
         #: Why the host compares a sample of what arrives; "" where the GPUs compare all of it.
         self.by_host = ""
         self._contents: List[Union[Contents, Sample]] = []

@@ -124,4 +124,7 @@ LIMITS: Dict[str, Threshold] = {
         None,
         "this collection, unproven: NVLinks carry both ways at once, so a pair keeps its rate when all GPUs copy",
     ),
+    "gpu_memory_share_of_siblings": Threshold(
+        "higher", 0.9, None, "this collection: equal GPUs read their memory at rates within some percent of each other"
+    ),
 }

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,16 +58,28 @@ MPI_LIBRARIES: Tuple[str, ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class CudaFault:
-    """A result of the CUDA driver that tells of the machine, not of the program that asked."""
+    """A result of the CUDA driver that concerns the machine, not the program that called it.
+
+    ``action``: None where the GPU itself need not be at fault.
+    """
 
     name: str
     reason: str
     remedy: str
-    action: str  # a value of types.Remedy
+    action: Optional[str]  # a value of types.Remedy
     source: str = "CUDA driver API, enum CUresult (cuda.h of CUDA 12.8)"
 
 
+# 700 and 715 to 719 are errors of a program in general. The programs here are always the same, and right on other GPUs,
+# so they are the GPU's or its driver's: the Xid catalogue names a bad program, the driver and hardware as the causes of
+# the Xids 13 and 31 that accompany them.
 CUDA_FAULTS: Dict[int, CudaFault] = {
+    2: CudaFault(
+        "OUT_OF_MEMORY",
+        "there is not enough free memory",
+        "find what uses the memory of the GPU or of the host: nvidia-smi, free",
+        None,
+    ),
     46: CudaFault(
         "DEVICE_UNAVAILABLE",
         "the GPU is in exclusive or prohibited mode, or held",
@@ -96,6 +108,12 @@ CUDA_FAULTS: Dict[int, CudaFault] = {
     700: CudaFault(
         "ILLEGAL_ADDRESS",
         "a kernel used an address outside its memory",
+        "look at the kernel log for an Xid, then reset the GPU; replace it if it recurs",
+        "reset_gpu",
+    ),
+    702: CudaFault(
+        "LAUNCH_TIMEOUT",
+        "a kernel took longer than the driver allows",
         "look at the kernel log for an Xid, then reset the GPU",
         "reset_gpu",
     ),
@@ -108,13 +126,31 @@ CUDA_FAULTS: Dict[int, CudaFault] = {
     715: CudaFault(
         "ILLEGAL_INSTRUCTION",
         "a kernel met an instruction that is not valid",
-        "look at the kernel log for an Xid, then reset the GPU",
+        "look at the kernel log for an Xid, then reset the GPU; replace it if it recurs",
+        "reset_gpu",
+    ),
+    716: CudaFault(
+        "MISALIGNED_ADDRESS",
+        "a kernel used an address that is not aligned",
+        "look at the kernel log for an Xid, then reset the GPU; replace it if it recurs",
+        "reset_gpu",
+    ),
+    717: CudaFault(
+        "INVALID_ADDRESS_SPACE",
+        "a kernel used an address of another kind of memory",
+        "look at the kernel log for an Xid, then reset the GPU; replace it if it recurs",
+        "reset_gpu",
+    ),
+    718: CudaFault(
+        "INVALID_PC",
+        "the program counter of a kernel left its code",
+        "look at the kernel log for an Xid, then reset the GPU; replace it if it recurs",
         "reset_gpu",
     ),
     719: CudaFault(
         "LAUNCH_FAILED",
         "a copy or kernel failed on the GPU",
-        "look at the kernel log for an Xid, then reset the GPU",
+        "look at the kernel log for an Xid, then reset the GPU; replace it if it recurs",
         "reset_gpu",
     ),
     802: CudaFault(

@@ -94,7 +94,7 @@ class Checks:
         None, "Seconds of load in the check C(gpu_compute), on all GPUs at once, V(1) to V(150), V(10) by default."
     )
     memory_test_seconds: Optional[float] = option(
-        None, "Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default."
+        None, "Seconds of the memory test, which tests all GPUs at the same time, V(1) to V(120), V(4) by default."
     )
     scratch_probe_gibibytes: Optional[float] = option(
         None, "Size of the file that is written to the scratch and read back, V(0.125) to V(64), V(8) by default."

@@ -28,8 +28,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.thresholds import merged
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Expected
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, memory_test
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import peer_copies
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, peer_copies
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 class Idle(Host):
@@ -40,8 +39,6 @@ class Idle(Host):
 
 
 given = json.loads(sys.argv[1])
-# Simulated GPUs have some MiB.
-memory_test.test.__defaults__ = (2**20, 2**20)
 host_device._GPU_SECONDS = peer_copies._STEP_SECONDS = given["gpu_seconds"]
 chosen = [check for check in CHECKS if check.id in given["only"]]
 looked = run.look(chosen, Evidence(Idle(), given["declared"], given["settings"]), 10.0)

@@ -10,7 +10,10 @@ upwards, as the order within a copy is not ours to choose. Host memory is real, 
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.ptx import memory as kernels
 
 
 class Memory:
@@ -134,16 +137,22 @@ class Device:
         assert index == 0
         return self
 
-    def free_bytes(self):
-        return len(self.memory_.cells) * 4 - self.used
+    def memory_sizes(self):
+        total = len(self.memory_.cells) * 4
+        return total - self.used, total
 
     def memory(self, size):
         start = self.used
         self.used += -(-size // 4) * 4
         return 2**40 + start
 
-    def all_memory(self, chunk, keep_free):
-        return [self.memory(chunk) for dummy in range((self.free_bytes() - keep_free) // chunk)]
+    def all_memory(self, largest, smallest, keep_free):
+        pieces = []
+        while largest >= smallest:
+            while self.memory_sizes()[0] >= largest + keep_free:
+                pieces.append((self.memory(largest), largest))
+            largest //= 2
+        return pieces
 
     def host_memory(self, size):
         self.kept.append(ctypes.create_string_buffer(size))
@@ -172,3 +181,55 @@ class Device:
     def _read(self, pointer, size):
         first = (pointer - 2**40) // 4
         return [self.memory_.read(first + place) for place in range(size // 4)]
+
+
+_pattern = functools.lru_cache(maxsize=None)(kernels.pattern)
+
+
+class Gpu(Device):
+    """It also runs the kernels of the memory test: not their text, but what the text says. A group of words is read
+    before the first word of it is written, as the threads of a GPU do."""
+
+    GROUP = 16
+    multiprocessors = 1
+    cache_bytes = 0
+
+    def kernels(self, text, names):
+        return list(names)
+
+    def memory(self, size):
+        if size == kernels.REPORT_BYTES:  # its cells are sound
+            self.report = bytearray(size)
+            return 0
+        return super().memory(size)
+
+    def fill(self, pointer, word, size):
+        self.report[:] = bytes(len(self.report))
+
+    def read(self, pointer, size):
+        return bytes(self.report)
+
+    def seconds_of(self, work):
+        work()
+        return 1.0
+
+    def launch(self, kernel, blocks, threads, *arguments):
+        pointer, words, first, down, *more = [one.value for one in arguments]
+        wanted = more[:2] if kernel != "write" else None
+        written = more[-2:] if kernel != "compare" else None
+        places = list(range(words))[:: -1 if down else 1]
+        for start in range(0, words, self.GROUP):
+            group = places[start : start + self.GROUP]
+            got = [tuple(self._read(pointer + 16 * place, 16)) for place in group] if wanted else ()
+            for place, values in zip(group, got):
+                if values != _pattern(first + place, *wanted):
+                    self._record(first + place, *wanted, values)
+            for place in group if written else ():
+                self._write(pointer + 16 * place, _pattern(first + place, *written))
+
+    def _record(self, place, seed, mask, got):
+        (count,) = struct.unpack_from("<Q", self.report)
+        struct.pack_into("<Q", self.report, 0, count + 1)
+        if count < kernels.RECORDS:
+            wanted = _pattern(place, seed, mask)
+            struct.pack_into("<Q10I", self.report, 16 + 48 * count, place, seed, mask, *wanted, *got)

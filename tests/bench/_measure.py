@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
 from typing import Callable, Dict, List, Tuple
@@ -21,6 +22,20 @@ def in_turn(ours: Callable[[], object], rival: Callable[[], object], runs: int) 
     ours()
     rival()
     pairs = [(seconds(ours), seconds(rival)) for _ in range(runs)]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time of the processes that ``work`` starts and waits for, with their children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def cpu_in_turn(ours: Callable[[], object], rival: Callable[[], object], runs: int) -> Tuple[List[float], List[float]]:
+    """As :func:`in_turn`, of CPU time."""
+    pairs = [(cpu_seconds(ours), cpu_seconds(rival)) for _ in range(runs + 1)][1:]
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 

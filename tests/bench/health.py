@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`gpunode health` against the least that a Python program can do: import NVIDIA's binding, open it, count the GPUs.
 
-Whole processes, on this machine, over the simulated library with 8 A100. ``gpunode`` is the file that lies on a node,
-with bytecode for this Python. What the checks say of this machine does not matter here, only that they are made.
+Whole processes, on this machine, over the simulated library. ``gpunode`` is the file that is installed on a node, with
+bytecode for this Python. What the checks find on this machine does not matter here, only that they are made. CPU time
+counts all processes of a command. On a real GPU `make hardware` measures the same (tools/hardware/cost.py): there it
+takes longer to open NVML, for the rival too, so the ratios are lower.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _measure import in_turn, machine, row, table
+from _measure import cpu_in_turn, in_turn, machine, row, table
 
 ROOT = Path(__file__).resolve().parents[2]
-RIVAL = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount() == 8"
+RIVAL = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount() > 0"
 BUILD = """
 import sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime import bytecode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime import bytecode, launcher
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 with open(sys.argv[1], "wb") as stream:
-    stream.write(bytecode.with_bytecode(zipapp.build()))
+    stream.write(bytecode.with_bytecode(zipapp.build(), launcher.interpreter()))
 """
 
 
@@ -53,6 +55,7 @@ def main() -> None:
             count = len(verdict["results"])
             name = "gpunode health {0}, 8 GPUs, {1} checks".format(" ".join(words), count).replace(" ,", ",")
             rows.append(row(name, *in_turn(lambda words=words: health(*words), rival, 15)))
+            rows.append(row("the same, CPU time", *cpu_in_turn(lambda words=words: health(*words), rival, 15)))
         table(
             "gpunode health against importing the binding and counting ({processor}, {cores} cores)".format(
                 **machine()

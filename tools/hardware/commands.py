@@ -38,7 +38,7 @@ READ_ONLY: Tuple[Tuple[str, float], ...] = (
     ("health --json", 40),
 )
 #: The active checks refuse by themselves where a job runs or a process holds a GPU.
-ACTIVE = "health --active --json --only gpu_* --only host_device_bandwidth"
+ACTIVE = "health --active --seconds 120 --json --only gpu_* --only host_device_bandwidth"
 LEFT_OUT: Dict[str, str] = {
     "apply": "it changes GPUs and disks",
     "board": "it starts a server",

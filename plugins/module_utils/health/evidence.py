@@ -12,6 +12,7 @@ from ..core.host import Host
 from . import kernel_log
 
 if TYPE_CHECKING:
+    from ..facts.gpu_info.types import GpuInformation
     from ..facts.image.types import Image
     from ..facts.topology.types import Topology
     from ..resources.mig_layout.types import State as MigState
@@ -29,6 +30,8 @@ class Evidence:
         self.host = host
         self.declared = declared
         self.settings = settings
+        #: What the checks of the lane ``gpu`` have seen (facts.gpu_info.Information); None: they were not made before.
+        self.gpus: Any = None
         #: The share of the budget that an active check has, in seconds of wall-clock time, its setup included. It is
         #: never below ``least`` of its span. None: there is no budget.
         self.seconds: Optional[float] = None
@@ -43,6 +46,12 @@ class Evidence:
         from ..facts import topology  # not wanted before a job
 
         return topology.look(self.host, ask_nvml=False)
+
+    @property
+    def none_in_mig_mode(self) -> bool:
+        """Whether each GPU has answered by now that it is not in MIG mode; then nothing has to ask NVML again."""
+        gpus = () if self.gpus is None else self.gpus.gpus
+        return bool(gpus) and all(_not_in_mig_mode(gpu) for gpu in gpus)
 
     @functools.cached_property
     def mig(self) -> MigState:
@@ -68,3 +77,11 @@ class Evidence:
         :raises NodeError: when it cannot be read.
         """
         return kernel_log.read(self.host)
+
+
+def _not_in_mig_mode(gpu: GpuInformation) -> bool:
+    """A GPU without the feature has no value, and no failure either."""
+    settings = gpu.groups.get("settings")
+    if gpu.fault is not None or settings is None or "settings.mig_current" in gpu.failed:
+        return False
+    return not settings.mig_current

@@ -56,6 +56,8 @@ class Seen:
 
 def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to look at."""
+    if evidence.none_in_mig_mode:
+        return Seen(())
     try:
         state = evidence.mig
     except NodeError:

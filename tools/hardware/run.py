@@ -37,7 +37,7 @@ ACTIVE_SECONDS = 150.0
 ROOM_BYTES = 4 * 2**20
 # What is left of the total must hold the archive.
 _RESERVE_SECONDS = 5.0
-_NVML_SECONDS = 30.0
+_NVML_SECONDS, _CALL_SECONDS = 30.0, 5.0
 _DRIVER = re.compile(
     r"NVRM|nvidia|NVSwitch|nvlink|nvswitch|\bXid\b|mlx5_core.*(fatal|health)|pcieport.*AER", re.IGNORECASE
 )
@@ -141,7 +141,7 @@ def _gpus() -> Dict[str, Any]:
     """
     from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import gpu_info
 
-    found = gpu_info.gather(gpu_info.Options(), Host()).to_dict()
+    found = gpu_info.gather(gpu_info.Options(call_timeout_seconds=_CALL_SECONDS), Host()).to_dict()
     if not found["gpus"]:
         remedy = "run this on a node with an NVIDIA GPU whose driver is loaded ('nvidia-smi' shows the GPUs)"
         raise NodeError("NVIDIA GPUs", "none answers here: " + str(found["message"]).rstrip("."), remedy)

@@ -22,6 +22,10 @@ IDENTITIES = [
     ("GPU PDI   : 0x1b2c3d4e5f607182", "GPU PDI   : 000000000000000000"),
     ("GPU-f28b1011-e12a-4c9f-ca36-b13b0b4c7b04", "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
     ("link/ether 00:0d:3a:1b:2c:3d brd", "link/ether xx:xx:xx:xx:xx:xx brd"),
+    (
+        "link/infiniband 00:00:10:49:fe:80:00:00:00:00:00:00:00:15:5d:ff:fe:33:ff:b7 brd",
+        "link/infiniband " + ":".join(["xx"] * 20) + " brd",
+    ),
     ("inet 10.1.2.34/24 and 192.0.2.255.", "inet xx.x.x.xx/24 and xxx.x.x.xxx."),
     ("inet6 fe80::20d:3aff:fe1b:2c3d/64", "inet6 xxxx::xxx:xxxx:xxxx:xxxx/64"),
     ("node_guid 0015:5dff:fe33:ffb7", "node_guid xxxx:xxxx:xxxx:xxxx"),

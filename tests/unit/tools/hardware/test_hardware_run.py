@@ -61,7 +61,7 @@ KERNEL = """6,0,0,-;Linux version 6.8.0
 
 
 def run(node, *words):
-    (answer,) = node.run([Command([node.python, "-I", COPIED, "-o", "/" + OUTPUT, *words])])
+    (answer,) = node.run([Command([node.python, "-I", COPIED, "-o", "/" + OUTPUT, *words], seconds=320)])
     return answer
 
 

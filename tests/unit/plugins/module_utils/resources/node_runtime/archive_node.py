@@ -61,11 +61,11 @@ for one in asked["commands"]:
             stderr=subprocess.PIPE,
             env=dict(asked["environment"], **one["environment"]),
             cwd="/root",
-            timeout=120,
+            timeout=one["seconds"],
         )
         answers.append([done.returncode, *(text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))])
     except subprocess.TimeoutExpired:
-        answers.append([-1, "", "it did not end within 120 s"])
+        answers.append([-1, "", "it did not end within {0} s".format(one["seconds"])])
     except OSError as error:
         answers.append([-1, "", "it cannot be started: {0}".format(error)])
 json.dump(answers, sys.stdout)
@@ -77,6 +77,7 @@ class Command:
     argv: Sequence[str]
     stdin: str = ""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seconds: int = 180
 
 
 @dataclasses.dataclass(frozen=True)

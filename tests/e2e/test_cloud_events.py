@@ -96,7 +96,7 @@ PLAY = """
     - trainyard.gpu_node.health_gate:
         without: [profile, clock_synchronised, service_running]
         timer: false
-        proof: false  # no simulated GPU passes an active check
+        proof: false  # it is not what this file tests
         drained_percent: 50
 """
 SERVICE = "gpu-node-cloud_events.service"

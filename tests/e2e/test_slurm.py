@@ -425,8 +425,8 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     assert cluster.state() == ("IDLE+DRAIN", reason)
     cluster.ssh("test ! -e /tmp/ran")
 
-    cluster.ssh("nvml-simulator clear gpu 2")
-    # It owes active checks, which no simulated GPU can pass: clean looks alone do not bring it back.
+    # It owes active checks, which cannot pass without the CUDA library: clean looks alone do not bring it back.
+    cluster.ssh("nvml-simulator clear gpu 2; mv /usr/lib/x86_64-linux-gnu/libcuda.so.1 /root/")
     ended = "for n in $(seq 300); do systemctl is-active {0} | grep -q activating || break; sleep 1; done"
     for _ in range(4):
         cluster.ssh(look + "; " + ended.format("gpu-node-health-proof.service"), timeout=900)

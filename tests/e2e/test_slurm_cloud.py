@@ -65,7 +65,7 @@ PLAY = """
     - trainyard.gpu_node.health_gate:
         without: [profile, clock_synchronised]
         timer: false
-        proof: false  # no simulated GPU passes an active check
+        proof: false  # it is not what this file tests
         drained_percent: 50
 """
 REASON = "gpu_node: health: reboot: GPU 3"

@@ -30,7 +30,7 @@ PLAY = """
         drained_percent: 20
         without: [profile, clock_synchronised]
         timer: false
-        proof: false  # no simulated GPU passes an active check
+        proof: false  # it is not what this file tests
 """
 # What nccl-tests print for the nodes of a job: one of them is slow, with whomever it works.
 NCCL = """#!/bin/sh

@@ -3,21 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ten nodes of one real slurmctld after a fault of each class: they come back by their proof, and by nothing else.
 
-No simulated GPU computes: a stand-in for libcuda.so.1 works in the memory of the guest, and the active checks are
-whole. systemd runs what it starts for the guest and not for one of the nodes, so here a person runs it on each.
+The simulated GPUs compute, so the active checks are whole. systemd runs what it starts for the guest and not for one
+of the nodes, so here a person runs it on each.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import time
 
 import pytest
 import slurm_guest
-from conftest import REPOSITORY  # type: ignore[import-not-found]
 from slurm_fleet import NODES, Fleet
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import journal
@@ -25,7 +22,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts im
 
 pytestmark = pytest.mark.soak
 
-LIBCUDA = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
 GATE = {
     "drained_percent": 50,
     "without": ["profile", "clock_synchronised"],
@@ -80,16 +76,13 @@ CLASSES = {
 class Proved(Fleet):
     """With two GPUs a node, which compute."""
 
-    cuda = ""
     uuid = ""
 
-    def install(self, library):
-        self.node.node.ssh("cat >{0}".format(LIBCUDA), 60, library.read_bytes())
+    def driver(self):
+        """What the kernel module tells of its GPUs."""
         gpus = json.loads(self.ssh("gpunode info --json").stdout)["gpus"]
-        places = ",".join("{0}@{1}".format(gpu["uuid"], gpu["pci_address"]) for gpu in gpus)
-        self.cuda = "env FAKE_CUDA_MEMORY=1342177280 FAKE_CUDA_GPUS={0} ".format(places)
         self.uuid = gpus[1]["uuid"]
-        # What the kernel module tells of its GPUs; a mount, since nobody makes a folder in /proc.
+        # A mount, since nobody makes a folder in /proc.
         self.ssh("mount -t tmpfs driver /proc/driver")
         for gpu in gpus:
             folder = "/proc/driver/nvidia/gpus/" + gpu["pci_address"]
@@ -99,9 +92,9 @@ class Proved(Fleet):
     def gate(self, **more):
         self.node.module("health_gate", **dict(GATE, **more))
 
-    def prove(self, name, faults=""):
+    def prove(self, name):
         """What the gate's unit runs: what was decided, or why nothing was proved."""
-        done = self.on(name, self.cuda + faults + " gpunode hook proof --json --node " + name, False, 900)
+        done = self.on(name, "gpunode hook proof --json --node " + name, False, 900)
         assert done.stdout.startswith("{"), done.stdout + done.stderr
         verdict = json.loads(self.on(name, "cat /var/lib/gpu_node/health/verdict.json").stdout)
         findings = [(one["id"], found["reason"]) for one in verdict["results"] for found in one["findings"]]
@@ -122,20 +115,14 @@ class Proved(Fleet):
 
 @pytest.fixture(scope="module")
 def fleet(node_factory, tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here to build the stand-in for libcuda.so.1")
     folder = tmp_path_factory.mktemp("return")
-    source = str(REPOSITORY / "tests/unit/data/health/fake_cuda.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", "libcuda.so.1", source], cwd=str(folder), check=True)
-    # A test of a GPU's memory is bound to one of the four NUMA nodes, and wants two GiB of it.
     node = node_factory("return", cpus=4, nvme_count=0, gpus=2, memory="14G")
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     (folder / "play.yml").write_text(PLAY)
     found = Proved(node, gpus=2)
     found.configure()
     node.ansible(folder / "play.yml")
-    found.install(folder / "libcuda.so.1")
+    found.driver()
     found.gate()
     node.ssh(NOT_HERE)
     found.begin()
@@ -164,9 +151,10 @@ def test_a_node_comes_back_by_its_proof_alone(fleet, kind, name):
     actions = [fleet.decided(name) for _look in range(4 if proof else 3)]
     if proof:
         assert actions == ["leave"] * 4 and fleet.drained() == [name] and not fleet.ran(name)
-        stuck = "FAKE_CUDA_STUCK={0}@4096".format(fleet.uuid)
         if "gpu_memory_test" in proof:
-            failed = fleet.prove(name, stuck)
+            fleet.on(name, "nvml-simulator fault gpu 1 memory 1048576 stuck 0 1")
+            failed = fleet.prove(name)
+            fleet.on(name, "nvml-simulator clear gpu 1")
             assert failed["outcome"] == "fail" and "GPU 1" in failed["verdict"], failed
             assert fleet.drained() == [name]
         passed = fleet.prove(name)
@@ -211,7 +199,7 @@ def test_a_persons_drain_is_never_touched(fleet):
     fleet.boot(name)
     for _look in range(4):
         fleet.look(name)
-    refused = fleet.on(name, fleet.cuda + "gpunode hook proof --node " + name, False)
+    refused = fleet.on(name, "gpunode hook proof --node " + name, False)
     assert refused.returncode != 0 and "Traceback" not in refused.stderr, refused
     assert fleet.drained() == [name] and fleet.reason(name) == "anna: on my bench"
     fleet.ssh("scontrol update NodeName={0} State=RESUME".format(name))

@@ -107,7 +107,8 @@ def build(folder: str, places: Places, settings: Settings, program: Optional[Pat
     _copy(places.key.with_suffix(".pub"), top / "etc/ssh/authorized_keys", 0o600)
     _accounts(top)
 
-    _copy(simulated / "libnvidia-ml.so.1", top / LIBRARIES / "libnvidia-ml.so.1", 0o755)
+    for library in ("libnvidia-ml.so.1", "libcuda.so.1"):
+        _copy(simulated / library, top / LIBRARIES / library, 0o755)
     _copy(simulated / "nvml-simulator", top / "usr/local/bin/nvml-simulator", 0o755)
     machine = simulated / "machines" / (settings.machine + ".conf")
     if not machine.exists():

@@ -65,6 +65,7 @@ def _simulator_files(built: Path, description: str) -> Files:
     """Where the simulator's own page says its parts belong in a guest (tools/nvml_simulator/README.md)."""
     files: Files = {
         "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": (0o755, (built / "libnvidia-ml.so.1").read_bytes()),
+        "usr/lib/x86_64-linux-gnu/libcuda.so.1": (0o755, (built / "libcuda.so.1").read_bytes()),
         "usr/local/bin/nvml-simulator": (0o755, (built / "nvml-simulator").read_bytes()),
     }
     for path in sorted((built / "machines").glob("*.conf")):

@@ -330,3 +330,10 @@ print(json.dumps([idle, busy, look()]))
     idle, busy, after = compute(nvml_simulator("nd96isr_h100_v5", "gpu.count=2"), code)
     assert idle == after == [[0, 345, 70000]] * 2
     assert busy == [idle[0], [100, 1980, 560000]]
+
+
+def test_the_calls_that_can_fail_are_those_that_the_library_has(nvml_simulator):
+    simulator = nvml_simulator()
+    named = simulator.control("calls", "cuda").split()
+    there = compute(simulator, "print(json.dumps([hasattr(cuda, name) for name in given]))", [*named, "cuNone"])
+    assert there == [True] * len(named) + [False]

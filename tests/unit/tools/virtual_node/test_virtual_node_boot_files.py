@@ -8,12 +8,13 @@ import io
 import lzma
 import struct
 import tarfile
+from pathlib import Path
 from typing import Dict, Tuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_machine import boot_files
+from virtual_machine import boot_files, seed
 from virtual_machine.progress import VirtualNodeError
 
 
@@ -111,3 +112,18 @@ def test_the_quick_initramfs_loads_each_module_after_what_it_needs() -> None:
     assert {"modules/" + name for name in order} <= set(found)
     assert found["init"] == (0o100755, b"#!init")
     assert found["bin/busybox"][1] == b"busybox"
+
+
+def test_a_guest_gets_both_libraries_of_the_simulator_and_its_machine(tmp_path: Path) -> None:
+    (tmp_path / "machines").mkdir()
+    for name in ("libnvidia-ml.so.1", "libcuda.so.1", "nvml-simulator", "machines/nd96asr_v4.conf"):
+        (tmp_path / name).write_text(name)
+    files = seed._simulator_files(tmp_path, "nd96asr_v4")
+    libraries = {
+        path: content for path, (mode, content) in files.items() if mode == 0o755 and path.startswith("usr/lib/")
+    }
+    assert libraries == {
+        "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": b"libnvidia-ml.so.1",
+        "usr/lib/x86_64-linux-gnu/libcuda.so.1": b"libcuda.so.1",
+    }
+    assert files["etc/nvml_simulator/machine.conf"] == (0o644, b"machines/nd96asr_v4.conf")

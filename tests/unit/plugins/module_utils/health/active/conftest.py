@@ -1,16 +1,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines with simulated GPUs that also compute: the NVML simulator and a stand-in for the CUDA driver library."""
+"""Machines with simulated GPUs, which also compute."""
 
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import shutil
 import stat
-import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -53,10 +50,9 @@ def profile(**limits: Any) -> Dict[str, Any]:
 
 
 class Machine:
-    """A simulated machine; ``check`` runs one active check on it. ``fake``: the folder of the stand-in for CUDA, which
-    runs no kernels; None: the simulated GPUs compute."""
+    """A simulated machine, whose GPUs compute; ``check`` runs one active check on it."""
 
-    def __init__(self, simulator: Any, fake: Optional[pathlib.Path], folder: pathlib.Path) -> None:
+    def __init__(self, simulator: Any, folder: pathlib.Path) -> None:
         self.simulator = simulator
         self.folder = folder
         self.tools: Dict[str, str] = {}
@@ -69,7 +65,7 @@ class Machine:
                 "print(json.dumps(gpu_info.gather(gpu_info.Options(groups=())).to_dict()))"
             )["gpus"]
         ]
-        self.library_path = str(simulator.built) if fake is None else "{0}:{1}".format(fake, simulator.built)
+        self.library_path = str(simulator.built)
 
     def fault(self, words: str) -> None:
         """``gpu 1 to 3 wrong``: what nvml-simulator fault takes."""
@@ -123,7 +119,6 @@ class Machine:
         environment = {
             "PATH": str(folder),
             "LD_LIBRARY_PATH": self.library_path,
-            "FAKE_CUDA_GPUS": ",".join("{0}@{1}".format(*gpu) for gpu in self.gpus),
             "SLURM_JOB_ID": "",
         }
         answer: Dict[str, Any] = self.simulator.python(
@@ -147,37 +142,13 @@ def measured(verdict: Dict[str, Any], name: str) -> Dict[str, float]:
     }
 
 
-@pytest.fixture(scope="session")
-def fake_cuda(tmp_path_factory):
-    """The folder of the stand-in for libcuda.so.1."""
-    compiler = os.environ.get("CC") or next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
-    if compiler is None:
-        pytest.skip("the stand-in for CUDA needs a C compiler: install gcc")
-    folder = tmp_path_factory.mktemp("cuda")
-    library = folder / "libcuda.so.1"
-    options = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-fvisibility=hidden"]
-    subprocess.run([compiler, *options, "-o", str(library), str(DATA / "fake_cuda.c")], check=True)
-    return folder
-
-
 @pytest.fixture
-def machine(nvml_simulator, fake_cuda, tmp_path):
+def machine(nvml_simulator, tmp_path):
     """A function that makes machines: ``machine("nd96isr_h100_v5", "gpu.count=4")``."""
     pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 
     def make(name: str = "nd96isr_h100_v5", *settings: str) -> Machine:
-        return Machine(nvml_simulator(name, *settings), fake_cuda, tmp_path)
-
-    return make
-
-
-@pytest.fixture
-def simulated(nvml_simulator, tmp_path):
-    """As ``machine``, with the simulated CUDA: it runs kernels, has a clock for each stream, and takes faults."""
-    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
-
-    def make(name: str = "nd96isr_h100_v5", *settings: str) -> Machine:
-        return Machine(nvml_simulator(name, *settings), None, tmp_path)
+        return Machine(nvml_simulator(name, *settings), tmp_path)
 
     return make
 

@@ -16,8 +16,8 @@ def reasons(verdict):
     return {found["key"]: found["reason"] for one in verdict["results"] for found in one["findings"]}
 
 
-def test_every_fault_is_found_and_named(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.cuda.multiprocessors=4")
+def test_every_fault_is_found_and_named(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.cuda.multiprocessors=4")
     for words in (
         "fault gpu 0 sm 1 wrong tensor",
         "fault gpu 1 sm 2 wrong fp32 every 5",
@@ -82,8 +82,8 @@ def test_every_fault_is_found_and_named(simulated, health):
         ("openstack_t4", ["f16", "f32", "f64", "int32"]),
     ],
 )
-def test_healthy_gpus_have_no_finding_and_a_rate_of_each_kind(simulated, health, name, kinds):
-    node = simulated(name, "gpu.count=3", "gpu.cuda.multiprocessors=3")
+def test_healthy_gpus_have_no_finding_and_a_rate_of_each_kind(machine, health, name, kinds):
+    node = machine(name, "gpu.count=3", "gpu.cuda.multiprocessors=3")
     verdict = node.check("gpu_compute", compute_seconds=1)
     assert health.findings(verdict) == []
     names = {one["name"] for result in verdict["results"] for one in result["measured"]}
@@ -96,13 +96,13 @@ def test_healthy_gpus_have_no_finding_and_a_rate_of_each_kind(simulated, health,
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20))
-def test_healthy_machines_of_any_seed_have_no_finding(simulated, health, seed):
-    node = simulated("nd96isr_h100_v5", "gpu.cuda.multiprocessors=4", "machine.seed={0}".format(seed))
+def test_healthy_machines_of_any_seed_have_no_finding(machine, health, seed):
+    node = machine("nd96isr_h100_v5", "gpu.cuda.multiprocessors=4", "machine.seed={0}".format(seed))
     assert health.findings(node.check("gpu_compute", compute_seconds=1)) == []
 
 
-def test_an_older_driver_covers_what_it_can(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.count=1", "gpu.cuda.multiprocessors=3", "driver.version=418.226.00")
+def test_an_older_driver_covers_what_it_can(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=1", "gpu.cuda.multiprocessors=3", "driver.version=418.226.00")
     verdict = node.check("gpu_compute", compute_seconds=1)
     assert health.findings(verdict) == []
     assert len(health.measured(verdict, F16)) == 1
@@ -112,8 +112,8 @@ def test_an_older_driver_covers_what_it_can(simulated, health):
     assert "INT8 tensor cores on 1 GPU" in seen
 
 
-def test_a_gpu_that_fails_is_named_with_its_kind_and_the_others_are_measured(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.cuda.multiprocessors=3")
+def test_a_gpu_that_fails_is_named_with_its_kind_and_the_others_are_measured(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.cuda.multiprocessors=3")
     faults = [
         ("cuModuleLoadDataEx gpu 1 return 218", "", "unknown", "the driver does not accept the PTX: "),
         ("cuDevicePrimaryCtxRetain gpu 2 return 2", "", "unknown", "CUDA: the CUDA driver refused it: cuDevicePrimary"),

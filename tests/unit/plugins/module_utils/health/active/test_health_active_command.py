@@ -67,7 +67,6 @@ class Run:
             MARK=self.mark,
             PATH=str(empty),
             LD_LIBRARY_PATH=node.library_path,
-            FAKE_CUDA_GPUS=",".join("{0}@{1}".format(*gpu) for gpu in node.gpus),
             SLURM_JOB_ID="",
             **environment,
         )
@@ -125,14 +124,14 @@ class Run:
 def hanging(machine):
     """A machine of three GPUs, of which the second never answers a request for memory."""
     node = machine("nd96asr_v4", "gpu.count=3")
-    node.environment["FAKE_CUDA_HANG"] = "cuMemAlloc_v2@{0}".format(node.gpus[1][0])
+    node.fault("call cuMemAlloc_v2 gpu 1 hang")
     return node
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_ends_all_that_was_started_and_says_so_in_one_sentence(hanging, archive, number):
     run = Run(hanging, archive, *LINKS, **hanging.environment)
-    run.read(r"\[1/2\] host_device_bandwidth: GPU 1 \(")
+    run.read(r"\[1/2\] host_device_bandwidth: all 3 GPUs")
     assert len(run.processes()) >= 3, "the check has no process of its own"
     # ^C reaches all processes of the terminal, the others come from a program that knows one.
     (os.killpg if number == signal.SIGINT else os.kill)(run.process.pid, number)
@@ -164,7 +163,8 @@ def test_a_terminal_shows_the_time_before_and_the_progress_in_one_line(hanging, 
     run.rest()
     plan, *lines = run.text.split(ERASE)
     verdict = lines.pop()
-    assert "[1/2] host_device_bandwidth: GPU 1 , about " in {re.sub(r"\d+ s left|\(.*?\)", "", one) for one in lines}
+    shown = {re.sub(r"\d+ s left|\(.*?\)", "", one) for one in lines}
+    assert "[1/2] host_device_bandwidth: all 3 GPUs, about " in shown
     assert all("\n" not in one and len(one) < 100 for one in lines)
     assert "not covered by the 12 s for the active checks: it was cut off" in " ".join(verdict.split())
 

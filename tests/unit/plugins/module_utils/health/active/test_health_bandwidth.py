@@ -21,8 +21,8 @@ TO, FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_
 PEER, BESIDE = peers.FIGURE, peers.TOGETHER
 
 
-def test_our_own_copies_measure_every_gpu(simulated, health):
-    node = simulated("nd96isr_h100_v5")
+def test_our_own_copies_measure_every_gpu(machine, health):
+    node = machine("nd96isr_h100_v5")
     verdict = node.check("host_device_bandwidth", limits=health.profile(**{TO: (52, 48), FROM: (52, 48)}))
     assert health.findings(verdict) == [] and verdict["outcome"] == "pass"
     for name, rate in ((TO, 55), (FROM, 55), (host_device.BOTH, 110), (host_device.TOGETHER, 55)):
@@ -31,8 +31,8 @@ def test_our_own_copies_measure_every_gpu(simulated, health):
 
 
 @pytest.mark.parametrize(("percent", "outcome", "action"), [(15, "fail", "reboot"), (8, "warn", "watch")])
-def test_a_slow_gpu_is_named_by_the_limits_of_the_profile(simulated, health, percent, outcome, action):
-    node = simulated("nd96isr_h100_v5", "gpu.count=4")
+def test_a_slow_gpu_is_named_by_the_limits_of_the_profile(machine, health, percent, outcome, action):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
     node.fault("gpu 2 slow host_to_device {0}".format(percent))
     limits = health.profile(**{TO: (52, 48), FROM: (40, 30)})
     verdict = node.check("host_device_bandwidth", limits=limits)
@@ -40,8 +40,8 @@ def test_a_slow_gpu_is_named_by_the_limits_of_the_profile(simulated, health, per
     assert health.findings(verdict) == [("host_device_bandwidth", "low_host_to_device", slow, outcome, action)]
 
 
-def test_without_a_profile_only_the_odd_one_out_is_told(simulated, health):
-    node = simulated("nd96asr_v4", "gpu.count=4")
+def test_without_a_profile_only_the_odd_one_out_is_told(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=4")
     node.fault("gpu 2 slow host_to_device 50")
     node.fault("gpu 2 slow device_to_host 50")
     verdict = node.check("host_device_bandwidth")
@@ -92,9 +92,9 @@ KINDS = ("nd40rs_v2", "nd96asr_v4", "nd96isr_h100_v5", "dgx_b200", "rtx_pro_6000
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KINDS)
-def test_healthy_machines_of_each_kind_give_no_finding(simulated, health, name):
+def test_healthy_machines_of_each_kind_give_no_finding(machine, health, name):
     """Hybrid cube mesh, NVSwitches, two GPUs over PCIe, one GPU in a virtual machine or a laptop."""
-    node = simulated(name)
+    node = machine(name)
     verdict = node.check("host_device_bandwidth", "gpu_peer_bandwidth")
     assert health.findings(verdict) == []
     assert len(health.measured(verdict, TO)) == len(node.gpus)
@@ -107,24 +107,24 @@ def test_healthy_machines_of_each_kind_give_no_finding(simulated, health, name):
     assert len(health.measured(verdict, PEER)) == len(health.measured(verdict, BESIDE)) == every
 
 
-def test_a_fault_that_cuda_tells_is_a_fault_of_that_gpu(simulated, health):
-    node = simulated("nd96asr_v4", "gpu.count=3")
+def test_a_fault_that_cuda_tells_is_a_fault_of_that_gpu(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=3")
     node.fault("call cuMemcpyHtoDAsync_v2 gpu 1 return 214")
     verdict = node.check("host_device_bandwidth")
     assert health.findings(verdict) == [("host_device_bandwidth", "cuda_214", node.gpus[1][1], "fail", "reset_gpu")]
     assert set(health.measured(verdict, TO)) == {node.gpus[0][1], node.gpus[2][1]}
 
 
-def test_what_cuda_refuses_for_another_reason_is_unknown(simulated, health):
-    node = simulated("nd96asr_v4", "gpu.count=3")
+def test_what_cuda_refuses_for_another_reason_is_unknown(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=3")
     node.fault("call cuMemHostAlloc gpu 1 return 2")
     assert health.findings(node.check("host_device_bandwidth")) == [
         ("host_device_bandwidth", "", node.gpus[1][1], "unknown", "look")
     ]
 
 
-def test_a_gpu_whose_copy_hangs_costs_its_own_limit_and_no_more(simulated, health):
-    node = simulated("nd96asr_v4", "gpu.count=3")
+def test_a_gpu_whose_copy_hangs_costs_its_own_limit_and_no_more(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=3")
     node.fault("call cuMemcpyDtoHAsync_v2 gpu 0 hang")
     verdict = node.check("host_device_bandwidth", gpu_seconds=6.0)
     assert health.findings(verdict) == [("host_device_bandwidth", "", node.gpus[0][1], "unknown", "look")]
@@ -133,9 +133,9 @@ def test_a_gpu_whose_copy_hangs_costs_its_own_limit_and_no_more(simulated, healt
     assert len(health.measured(verdict, TO)) == 2
 
 
-def test_a_bit_of_the_gpu_that_is_stuck_shows_in_the_data_that_it_returns(simulated, health):
+def test_a_bit_of_the_gpu_that_is_stuck_shows_in_the_data_that_it_returns(machine, health):
     """The buffers are the first that are allocated: the fault is within the second one, which is read back."""
-    node = simulated("nd96asr_v4", "gpu.count=2")
+    node = machine("nd96asr_v4", "gpu.count=2")
     node.fault("gpu 1 memory 40000 flip 3")
     (found,) = health.findings(node.check("host_device_bandwidth"))
     assert found == ("host_device_bandwidth", "data_changed", node.gpus[1][1], "fail", "replace")
@@ -228,8 +228,8 @@ def test_both_directions_are_wanted():
 # Peers ------------------------------------------------------------------------------------------------
 
 
-def test_all_pairs_are_measured_in_both_directions(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.count=4")
+def test_all_pairs_are_measured_in_both_directions(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
     verdict = node.check("gpu_peer_bandwidth", limits=health.profile(**{PEER: (352, 335)}))
     assert health.findings(verdict) == []
     pairs, together = health.measured(verdict, PEER), health.measured(verdict, BESIDE)
@@ -237,9 +237,9 @@ def test_all_pairs_are_measured_in_both_directions(simulated, health):
     assert together == {pair: pytest.approx(rate, rel=0.02) for pair, rate in pairs.items()}
 
 
-def peers_of(simulated, faults, count=4, **more):
+def peers_of(machine, faults, count=4, **more):
     """The machine of that many GPUs, and what is told of it by the limits of a profile."""
-    node = simulated("nd96isr_h100_v5", "gpu.count={0}".format(count))
+    node = machine("nd96isr_h100_v5", "gpu.count={0}".format(count))
     for words in faults:
         node.fault(words)
     limits = {"thresholds": {PEER: {"better": "higher", "warn": 352, "fail": 335}}}
@@ -250,21 +250,21 @@ def key(node, one, other):
     return "{0}>{1}".format(node.gpus[one][1], node.gpus[other][1])
 
 
-def test_a_gpu_that_is_slow_with_all_others_is_named_once(simulated, health):
-    node, verdict = peers_of(simulated, ["gpu 2 slow peer 90"])
+def test_a_gpu_that_is_slow_with_all_others_is_named_once(machine, health):
+    node, verdict = peers_of(machine, ["gpu 2 slow peer 90"])
     found = ("gpu_peer_bandwidth", "low_gpu_to_gpu", node.gpus[2][1], "fail", "reset_gpu")
     assert health.findings(verdict) == [found]
     assert " GB/s at the least with 3 other GPUs" in verdict["results"][0]["findings"][0]["reason"]
 
 
-def test_a_slow_pair_is_named_as_a_link_and_only_once(simulated, health):
-    node, verdict = peers_of(simulated, ["gpu 1 to 3 slow 50"])
+def test_a_slow_pair_is_named_as_a_link_and_only_once(machine, health):
+    node, verdict = peers_of(machine, ["gpu 1 to 3 slow 50"])
     found = ("gpu_peer_bandwidth", "low_gpu_to_gpu", key(node, 1, 3), "fail", "reset_gpu")
     assert health.findings(verdict) == [found]
 
 
-def test_a_pair_that_is_slow_only_while_all_copy_is_a_warning(simulated, health):
-    node, verdict = peers_of(simulated, ["gpu 1 to 3 slow 60 together"])
+def test_a_pair_that_is_slow_only_while_all_copy_is_a_warning(machine, health):
+    node, verdict = peers_of(machine, ["gpu 1 to 3 slow 60 together"])
     found = ("gpu_peer_bandwidth", "low_gpu_to_gpu_together", key(node, 1, 3), "warn", "watch")
     assert health.findings(verdict) == [found]
     pairs, together = health.measured(verdict, PEER), health.measured(verdict, BESIDE)
@@ -279,17 +279,17 @@ def test_a_pair_that_is_slow_only_while_all_copy_is_a_warning(simulated, health)
     ],
     ids=["a link", "a gpu"],
 )
-def test_data_that_changes_between_two_gpus_is_a_failure(simulated, health, faults, named, action):
-    node, verdict = peers_of(simulated, faults)
+def test_data_that_changes_between_two_gpus_is_a_failure(machine, health, faults, named, action):
+    node, verdict = peers_of(machine, faults)
     where = key(node, *named) if isinstance(named, tuple) else node.gpus[named][1]
     assert health.findings(verdict) == [("gpu_peer_bandwidth", "data_changed", where, "fail", action)]
     reason = verdict["results"][0]["findings"][0]["reason"]
     assert "1 of " in reason and "words of 16 bytes differ" in reason
 
 
-def test_a_driver_that_refuses_the_kernels_has_a_sample_compared(simulated, health):
+def test_a_driver_that_refuses_the_kernels_has_a_sample_compared(machine, health):
     """Branch 410 knows PTX up to 6.3."""
-    node = simulated("nd40rs_v2", "gpu.count=2", "driver.version=410.129", "driver.cuda_version=10000")
+    node = machine("nd40rs_v2", "gpu.count=2", "driver.version=410.129", "driver.cuda_version=10000")
     node.fault("gpu 0 to 1 wrong")
     verdict = node.check("gpu_peer_bandwidth")
     assert [one[1] for one in health.findings(verdict)] == ["data_changed"]
@@ -298,8 +298,8 @@ def test_a_driver_that_refuses_the_kernels_has_a_sample_compared(simulated, heal
     )
 
 
-def test_a_pair_whose_copy_never_ends_is_named_and_nothing_is_left(simulated, health):
-    node, verdict = peers_of(simulated, ["gpu 1 to 2 hang"], gpu_seconds=4.0)
+def test_a_pair_whose_copy_never_ends_is_named_and_nothing_is_left(machine, health):
+    node, verdict = peers_of(machine, ["gpu 1 to 2 hang"], gpu_seconds=4.0)
     assert health.findings(verdict) == [("gpu_peer_bandwidth", "", key(node, 1, 2), "unknown", "look")]
     (finding,) = verdict["results"][0]["findings"]
     assert finding["thing"] == "GPU 1 ({0}) to GPU 2 ({1})".format(node.gpus[1][1], node.gpus[2][1])
@@ -312,16 +312,16 @@ def test_a_pair_whose_copy_never_ends_is_named_and_nothing_is_left(simulated, he
             continue
 
 
-def test_gpus_that_should_reach_each_other_and_do_not(simulated, health):
-    node, verdict = peers_of(simulated, ["gpu 0 to 1 no-peer", "gpu 1 to 0 no-peer"], count=2)
+def test_gpus_that_should_reach_each_other_and_do_not(machine, health):
+    node, verdict = peers_of(machine, ["gpu 0 to 1 no-peer", "gpu 1 to 0 no-peer"], count=2)
     assert [(one[1], one[3]) for one in health.findings(verdict)] == [("no_peer_access", "fail")]
     # Without a limit there is only the contradiction: NVML shows NVLinks between them.
     (finding,) = node.check("gpu_peer_bandwidth")["results"][0]["findings"]
     assert (finding["code"], finding["outcome"]) == ("no_peer_access", "warn")
 
 
-def test_gpus_without_nvlink_that_do_not_reach_each_other_have_nothing_to_measure(simulated):
-    node = simulated("rtx_pro_6000")
+def test_gpus_without_nvlink_that_do_not_reach_each_other_have_nothing_to_measure(machine):
+    node = machine("rtx_pro_6000")
     node.fault("gpu 0 to 1 no-peer")
     node.fault("gpu 1 to 0 no-peer")
     assert set(node.check("gpu_peer_bandwidth")["not_applicable"]) == {"gpu_peer_bandwidth"}
@@ -379,13 +379,14 @@ def test_every_bad_pair_is_explained(given_pairs):
 
 def shown(node, count):
     """Let CUDA show only the first of the GPUs that NVML has."""
-    node.environment["FAKE_CUDA_GPUS"] = ",".join("{0}@{1}".format(*gpu) for gpu in node.gpus[:count])
+    for number in range(count, len(node.gpus)):
+        node.fault("gpu {0} not-in-cuda".format(number))
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [6, 1, 0])
 def test_gpus_that_cuda_does_not_show_fail_each_active_check(machine, health, count):
-    node = machine("nd96isr_h100_v5")
+    node = machine("nd96isr_h100_v5", "gpu.cuda.memory_kib=16384")
     shown(node, count)
     checks = ("host_device_bandwidth", "gpu_peer_bandwidth", "gpu_memory_test")
     verdict = node.check(*checks)

@@ -35,20 +35,20 @@ def healthy(node, health):
     assert sorted(rates) == sorted(pci for dummy, pci in node.gpus)
 
 
-def test_a_healthy_machine_gives_no_finding_and_reports_its_coverage(simulated, health):
-    healthy(simulated(), health)
+def test_a_healthy_machine_gives_no_finding_and_reports_its_coverage(machine, health):
+    healthy(machine(), health)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20))
-def test_healthy_machines_give_no_finding(simulated, health, seed):
-    healthy(simulated("nd96isr_h100_v5", "machine.seed={0}".format(seed)), health)
+def test_healthy_machines_give_no_finding(machine, health, seed):
+    healthy(machine("nd96isr_h100_v5", "machine.seed={0}".format(seed)), health)
 
 
-def test_every_planted_fault_is_found_with_its_place_and_no_other(simulated, health):
+def test_every_planted_fault_is_found_with_its_place_and_no_other(machine, health):
     """Four GPUs have one bad bit each, in the middle, the first and the last word; two have bad addresses; one is slow.
     The last one is healthy: it is only as slow as some GPUs are."""
-    node = simulated()
+    node = machine()
     middle = 700_000
     planted = {
         0: (middle, "stuck 9 0", "byte {0:#x} bit 1 reads 0".format(middle + 1)),
@@ -78,8 +78,8 @@ def test_every_planted_fault_is_found_with_its_place_and_no_other(simulated, hea
     assert told[node.gpus[3][1]].startswith("1 reads of its memory")  # it flipped once
 
 
-def test_gpus_that_cannot_be_tested_are_named_and_the_others_pass(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.count=6")
+def test_gpus_that_cannot_be_tested_are_named_and_the_others_pass(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=6")
     memory_left = "there is not enough free memory"
     planted = [
         (
@@ -109,8 +109,8 @@ def test_gpus_that_cannot_be_tested_are_named_and_the_others_pass(simulated, hea
 
 
 @pytest.mark.soak
-def test_a_kernel_that_hangs_costs_its_own_gpu_and_is_named(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.count=3")
+def test_a_kernel_that_hangs_costs_its_own_gpu_and_is_named(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=3")
     node.fault("gpu 1 kernel hang")
     verdict = check(node)
     assert health.findings(verdict) == [(CHECK, "", node.gpus[1][1], "unknown", "look")]
@@ -118,8 +118,8 @@ def test_a_kernel_that_hangs_costs_its_own_gpu_and_is_named(simulated, health):
 
 
 @pytest.mark.parametrize("driver", ["535.154.05", "410.129"])
-def test_a_driver_that_is_too_old_for_the_kernels_has_the_host_compare(simulated, health, driver):
-    node = simulated("nd40rs_v2", "gpu.count=2", "driver.version=" + driver)
+def test_a_driver_that_is_too_old_for_the_kernels_has_the_host_compare(machine, health, driver):
+    node = machine("nd40rs_v2", "gpu.count=2", "driver.version=" + driver)
     node.fault("gpu 1 memory 1500000 stuck 3 1")
     verdict = check(node)
     assert health.findings(verdict) == [(CHECK, "memory_mismatch", node.gpus[1][1], "fail", "replace")]
@@ -131,8 +131,8 @@ def test_a_driver_that_is_too_old_for_the_kernels_has_the_host_compare(simulated
     "name",
     ["nd40rs_v2", "nd96asr_v4", "nd96amsr_a100_v4", "nd96isr_h200_v5", "dgx_b200", "openstack_t4", "rtx_pro_6000"],
 )
-def test_healthy_machines_of_each_kind_pass(simulated, health, name):
-    assert health.findings(check(simulated(name))) == []
+def test_healthy_machines_of_each_kind_pass(machine, health, name):
+    assert health.findings(check(machine(name))) == []
 
 
 # The PTX text ------------------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ print(json.dumps([wrong, number, len(found), len({one.place for one in found})])
 """
 
 
-def test_the_kernels_do_what_the_functions_in_python_say(simulated):
-    node = simulated("nd96isr_h100_v5", "gpu.count=1")
+def test_the_kernels_do_what_the_functions_in_python_say(machine):
+    node = machine("nd96isr_h100_v5", "gpu.count=1")
     wrong, number, recorded, places = node.simulator.python(KERNELS)
     assert wrong == []
     assert (number, recorded, places) == (1900, memory.RECORDS, memory.RECORDS)

@@ -73,7 +73,6 @@ def verdict(machine, tmp_path):
             str(node.root),
             timeout=120,
             LD_LIBRARY_PATH=gpus.library_path,
-            FAKE_CUDA_GPUS=",".join("{0}@{1}".format(*gpu) for gpu in gpus.gpus),
             SLURM_JOB_ID="",
             CONTROL=str(gpus.simulator.built / "nvml-simulator"),
             LOG=str(node.root / "dev/kmsg"),

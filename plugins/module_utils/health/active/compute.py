@@ -17,7 +17,7 @@ import ctypes
 import dataclasses
 import functools
 import statistics
-from typing import Any, Counter, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Counter, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...core.resource import NodeError
 from ..data.product_limits import limit_of
@@ -37,6 +37,7 @@ SLOWEST = "compute_slowest_multiprocessor_percent"
 _SETUP_SECONDS = 3.0
 # The context: GPUs without persistence need many seconds each when all begin at once.
 _CONTEXT_SECONDS = 60.0
+_HANG_SECONDS = 30.0  # on a node with busy processors, in addition to ten times the budget of a kind
 # All GPUs do exactly these rounds once, so their results can be compared.
 _COMMON_ROUNDS = 256
 _TRIAL_ROUNDS = 4096
@@ -66,7 +67,8 @@ class Done:
     ``rate``: in 10^12 operations a second, the median of ``launches``. ``result``: checksums of :data:`_COMMON_ROUNDS`
     rounds, of the majority. ``wrong``: (SM, launches) that differ from the majority. ``undecided``: launches without a
     majority. ``changed``: launches whose majority is not that of the first one. ``times``: of each SM in relation to
-    the median one. ``refused``: the driver does not accept its kernel, and nothing else is known.
+    the median one. ``idle``: how many SMs ran no block in any launch, so nothing is known of them. ``refused``: the
+    driver does not accept its kernel, and nothing else is known.
     """
 
     kind: Kind
@@ -77,6 +79,7 @@ class Done:
     undecided: int = 0
     changed: int = 0
     times: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    idle: int = 0
     refused: Optional[NodeError] = None
 
 
@@ -158,7 +161,7 @@ def compute(cuda: Cuda, seconds: float) -> Answer:
     done: List[Done] = []
     for kind in kinds:
         budget = seconds * kind.share / all_shares
-        apart.doing(kind.title, 10.0 + 10.0 * budget)
+        apart.doing(kind.title, _HANG_SECONDS + 10.0 * budget)
         try:
             done.append(_one(launcher, kind, budget))
         except PtxRefused as error:
@@ -244,6 +247,7 @@ def _one(launcher: _Launcher, kind: Kind, seconds: float) -> Done:
         tally.undecided,
         tally.changed,
         equality.usual_times(times),
+        launcher.blocks - len(tally.seen),
     )
 
 
@@ -253,6 +257,7 @@ class Tally:
     def __init__(self) -> None:
         self.launches, self.undecided, self.changed = 0, 0, 0
         self.wrong: Counter[int] = collections.Counter()
+        self.seen: Set[int] = set()
         self._first: Dict[int, bytes] = {}
 
     def take(self, launch: Launch, rounds: int) -> Optional[bytes]:
@@ -260,6 +265,7 @@ class Tally:
         self.launches += 1
         split = equality.split(launch.sums, launch.multiprocessors)
         self.wrong.update(split.odd)
+        self.seen.update(launch.multiprocessors)
         if split.common is None:
             self.undecided += 1
         elif split.common != self._first.setdefault(rounds, split.common):
@@ -378,7 +384,7 @@ def _unexplained(findings: Sequence[Finding], slow: Sequence[Finding]) -> List[F
 
 
 def _not_covered(computed: Sequence[Computed]) -> str:
-    """``not covered: FP8 tensor cores on 8 GPUs (the driver does not accept the PTX: ...)``."""
+    """``not covered: FP8 tensor cores on 8 GPUs (the driver does not accept the PTX: ...); 2 SMs of GPU 3``."""
     refused: Dict[str, List[str]] = {}
     for one in computed:
         for done in one.done:
@@ -388,6 +394,9 @@ def _not_covered(computed: Sequence[Computed]) -> str:
         "{0} on {1} GPU{2} ({3})".format(title, len(reasons), "s" if len(reasons) > 1 else "", reasons[0])
         for title, reasons in refused.items()
     ]
+    for one in computed:
+        idle = max((done.idle for done in one.done), default=0)
+        parts += ["{0} SM{1} of {2}".format(idle, "s" if idle > 1 else "", one.thing)] if idle else []
     return "not covered: " + "; ".join(parts) if parts else ""
 
 

@@ -293,6 +293,13 @@ def test_a_driver_that_refuses_one_kernel_covers_the_others():
     assert "Unsupported .version 8.4" in judgement.seen
 
 
+def test_sms_that_ran_no_block_are_not_covered():
+    judgement = judged([done_of()], [done_of(), done_of(F32, 60.0, idle=2)])
+    assert judgement.findings == () and judgement.seen.endswith("not covered: 2 SMs of GPU 1")
+    tally = taken((256, (), RIGHT), (256, (), RIGHT))
+    assert tally.seen == set(range(8))
+
+
 def test_a_driver_that_refuses_all_kernels_is_unknown_with_a_remedy():
     refused = [compute.Done(kind, refused=PtxRefused("cuModuleLoadDataEx", 222)) for kind in KINDS]
     judgement = judged(refused)

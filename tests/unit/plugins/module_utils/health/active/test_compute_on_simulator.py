@@ -125,9 +125,9 @@ def test_a_gpu_that_fails_is_named_with_its_kind_and_the_others_are_measured(mac
     node = machine("nd96isr_h100_v5", "gpu.cuda.multiprocessors=3")
     faults = [
         ("cuModuleLoadDataEx gpu 1 return 218", "", "unknown", "the driver does not accept the PTX: "),
-        ("cuDevicePrimaryCtxRetain gpu 2 return 2", "", "unknown", "CUDA: the CUDA driver refused it: cuDevicePrimary"),
+        ("cuDevicePrimaryCtxRetain gpu 2 return 2", "", "unknown", "CUDA: there is not enough free memory: cuDevice"),
         ("cuDevicePrimaryCtxRetain gpu 3 return 46", "cuda_46", "fail", "CUDA: the GPU is in exclusive or prohibited"),
-        ("cuMemAlloc_v2 gpu 4 return 2", "", "unknown", "CUDA: the CUDA driver refused it: cuMemAlloc_v2"),
+        ("cuMemAlloc_v2 gpu 4 return 2", "", "unknown", "CUDA: there is not enough free memory: cuMemAlloc"),
         (
             "cuEventSynchronize gpu 5 after 20 return 719",
             "cuda_719",

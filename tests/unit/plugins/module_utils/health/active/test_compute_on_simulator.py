@@ -63,8 +63,8 @@ def test_every_fault_is_found_and_named(machine, health):
 
 
 @pytest.mark.soak  # the limit of a kernel that hangs is 30 s
-def test_a_hang_and_a_slowdown_under_load_are_named(simulated, health):
-    node = simulated("nd96isr_h100_v5", "gpu.count=3", "gpu.cuda.multiprocessors=3")
+def test_a_hang_and_a_slowdown_under_load_are_named(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=3", "gpu.cuda.multiprocessors=3")
     for words in ("fault gpu 1 kernel hang", "set gpu.2.utilization.gpu_percent 100", "throttle 2 hw_thermal"):
         node.simulator.control(*words.split())
     verdict = node.check("gpu_compute", compute_seconds=1)

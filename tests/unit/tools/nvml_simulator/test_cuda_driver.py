@@ -130,8 +130,8 @@ BAD_ADDRESS = r"""
 begin()
 text = module('''.reg .u64 %a; .reg .u32 %r; ld.param.u64 %a, [a]; ld.global.u32 %r, [%a]; st.global.u32 [%a], %r;''',
     ".param .u64 a")
-function, place = kernel(text), memory(1024)
-address = {"inside": place + 1020, "behind": place + 1024, "odd": place + 2, "null": 0}[given]
+function, place = kernel(text), memory(1000)
+address = {"inside": place + 996, "behind": place + 1000, "odd": place + 2, "null": 0}[given]
 numbers = [launch(function, 1, 1, U64(address)), wait(), wait(), call("cuMemAlloc_v2", C.byref(U64()), SIZE(64))]
 print(json.dumps(numbers))
 """

@@ -27,7 +27,7 @@ READ_ONLY: Tuple[Tuple[str, float], ...] = (
     ("metrics", 20),
     ("labels", 20),
     ("image --json", 30),
-    ("profile suggest --vm-size unknown", 30),
+    ("profile suggest --vm-size any", 30),
     ("scratch status", 20),
     ("lease status", 20),
     ("boot status", 20),

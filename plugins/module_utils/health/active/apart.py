@@ -29,6 +29,8 @@ Answer = TypeVar("Answer")
 _OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY")
 _GPU = re.compile(r"GPU \S+( \(\S+\))?")
 _GRACE_SECONDS = 10.0
+#: What :func:`doing` gets in a child that waits for the others: it does not count as one that works.
+WAITING = "wait for the other GPUs"
 _MEANWHILE_SECONDS = 1.0
 
 
@@ -74,7 +76,8 @@ def side_by_side(
     running, called = list(children), time.monotonic()
     try:
         while running:
-            at(together([task.thing for task, child in zip(tasks, children) if child in running], len(tasks)))
+            busy = [task.thing for task, child in zip(tasks, children) if child in running and child.label != WAITING]
+            at(together(busy, len(tasks)) if busy else "")
             select.select(running, [], [], min(child.glance_seconds for child in running))
             left = [child for child in running if not child.look()]
             for child in running:

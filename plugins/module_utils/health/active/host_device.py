@@ -56,10 +56,11 @@ Figures = Tuple[Tuple[str, float], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Copied:
-    """What one GPU reached. ``changed``: how data differs after a copy, or ""."""
+    """What one GPU reached. ``together``: None where it is the only one. ``changed``: how data differs after a copy,
+    or ""."""
 
     alone: Figures
-    together: float
+    together: Optional[float]
     changed: str
 
 
@@ -87,10 +88,9 @@ def look(evidence: Evidence) -> Readings:
 def of_copied(gpu: survey.Gpu, copied: Copied, alike: Tuple[int, int]) -> List[Reading]:
     """Pure. All GPUs at once are slower where several share a path, so only GPUs with equally many are compared."""
     kind = "{0}, {1} on its PCIe path, {2} on its memory".format(gpu.name, *alike)
-    readings = [
-        Reading(gpu.label, gpu.pci_address, copied.alone, kind=gpu.name),
-        Reading(gpu.label, gpu.pci_address, ((TOGETHER, copied.together),), kind=kind),
-    ]
+    readings = [Reading(gpu.label, gpu.pci_address, copied.alone, kind=gpu.name)]
+    if copied.together is not None:
+        readings.append(Reading(gpu.label, gpu.pci_address, ((TOGETHER, copied.together),), kind=kind))
     if copied.changed:
         reason, fault = _CHANGED.format(copied.changed), Remedy.REPLACE.value
         readings[0] = dataclasses.replace(readings[0], reason=reason, remedy=_REPLACE, fault=fault, code="data_changed")
@@ -141,9 +141,11 @@ def _copied(gpu: survey.Gpu, number: int, before: Sequence[int], turns: Turns, p
     both = mine.both()
     changed = mine.changed()
     turns.finished(number, _ALONE)
-    turns.wait(_ALONE, _waiting)
-    _doing("copy while all GPUs copy")
-    together = mine.together(_TOGETHER_SECONDS)
+    together = None
+    if turns.count > 1:
+        turns.wait(_ALONE, _waiting)
+        _doing("copy while all GPUs copy")
+        together = mine.together(_TOGETHER_SECONDS)
     return Copied((*alone, (BOTH, both)), together, changed or mine.changed())
 
 
@@ -152,7 +154,7 @@ def _doing(words: str) -> None:
 
 
 def _waiting() -> None:
-    _doing("wait for the other GPUs")
+    _doing(apart.WAITING)
 
 
 class HostCopies:
@@ -210,8 +212,11 @@ def judge_rates(seen: Readings, expected: Expected) -> Judgement:
 
 
 def span(machine: Machine) -> Optional[Span]:
-    """By calculation: see docs/health_active.md. A part of the copies is not useful, so the least is all of them."""
-    seconds = 2.0 + 0.5 * machine.gpus
+    """By calculation, see docs/health_active.md; nvbandwidth takes some seconds for each GPU.
+
+    A part of the copies is not useful, so the least is all of them.
+    """
+    seconds = 2.0 + (3.5 if "nvbandwidth" in machine.tools else 0.5) * machine.gpus
     return Span(seconds, seconds) if machine.gpus else None
 
 

@@ -21,7 +21,7 @@ class Turns:
 
     def __init__(self, count: int) -> None:
         self._steps = mmap.mmap(-1, max(count, 1))
-        self._count = count
+        self.count = count
 
     def finished(self, who: int, step: int) -> None:
         """``who`` has finished that step (1 to 254)."""
@@ -33,7 +33,7 @@ class Turns:
 
     def wait(self, step: int, waiting: Callable[[], object], others: Iterable[int] = ()) -> None:
         """Until each of ``others`` (none given: all) has finished that step. ``waiting`` is called all the time."""
-        awaited = tuple(others) or range(self._count)
+        awaited = tuple(others) or range(self.count)
         while any(self._steps[other] < step for other in awaited):
             waiting()
             time.sleep(_POLL_SECONDS)

@@ -72,12 +72,12 @@ _SCALAR = Shares(0.75, 0.5, 0.5)
 
 _TO, _FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
 _PEER = "gpu_to_gpu_gigabytes_per_second"
-# Copies with 16 lanes of the slowest host that is sold with this GPU. Cards that fit into each slot have no row.
+# Copies with 16 lanes of a host one PCIe generation behind the GPU, which is no fault of either. Cards that fit into each slot have no row.
 _HOSTS: Tuple[Tuple[str, float, str], ...] = (
     ("*V100-SXM*", 12, "PCIe 3.0, as for A100"),
-    ("*A100-SXM4*", 12, "AWS p4d has PCIe 3.0; github.com/Azure/azurehpc-health-checks wants 10 there"),
-    ("NVIDIA H100 80GB HBM3", 26, "AWS p5 has PCIe 4.0; github.com/NVIDIA/nvbandwidth, README: 26"),
-    ("NVIDIA H200", 26, "AWS p5e has PCIe 4.0; github.com/NVIDIA/nvbandwidth, README: 26"),
+    ("*A100-SXM4*", 12, "PCIe 3.0, if the host has no more; github.com/Azure/azurehpc-health-checks wants 10 there"),
+    ("NVIDIA H100 80GB HBM3", 26, "PCIe 4.0, if the host has no more; github.com/NVIDIA/nvbandwidth, README: 26"),
+    ("NVIDIA H200", 26, "PCIe 4.0, if the host has no more; github.com/NVIDIA/nvbandwidth, README: 26"),
     ("NVIDIA B200", 55, "PCIe 5.0; one H100 and one H200 with it measured 55"),
 )
 _NVLINK = "NVIDIA's data sheet of this GPU, one direction of its NVLinks, behind NVSwitches"

@@ -72,7 +72,8 @@ _SCALAR = Shares(0.75, 0.5, 0.5)
 
 _TO, _FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
 _PEER = "gpu_to_gpu_gigabytes_per_second"
-# Copies with 16 lanes of a host one PCIe generation behind the GPU, which is no fault of either. Cards that fit into each slot have no row.
+# Copies with 16 lanes of a host that is one PCIe generation behind the GPU, which is no fault of either. Cards that fit
+# into each slot have no row.
 _HOSTS: Tuple[Tuple[str, float, str], ...] = (
     ("*V100-SXM*", 12, "PCIe 3.0, as for A100"),
     ("*A100-SXM4*", 12, "PCIe 3.0, if the host has no more; github.com/Azure/azurehpc-health-checks wants 10 there"),

@@ -64,11 +64,11 @@ def suggest(
     profile.update(_infiniband(topology, checks))
     found = schema.problems(profile, title)
     if found:
-        raise (
-            Misuse("--name {0}".format(name), found[0], "give another")
-            if name
-            else NodeError("the profile of this machine", found[0], "report this as a bug")
-        )
+        if name:
+            raise Misuse("--name {0}".format(name), found[0], "give another")
+        if vm_size:
+            raise Misuse("VM size {0}".format(vm_size), found[0], "give the profile a name with --name")
+        raise NodeError("the profile of this machine", found[0], "report this as a bug")
     checks.append("Thresholds are left out: nothing was measured under load (docs/profiles.md says which there are).")
     unverified = ("memory.tolerance_percent",) if "memory" in profile else ()
     return Suggestion(profile, unverified, tuple(_first() + checks + _last(title)))

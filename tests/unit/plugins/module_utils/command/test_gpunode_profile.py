@@ -253,6 +253,11 @@ def test_a_name_that_no_profile_may_have_is_wrong_use(node, name):
     assert status == 2 and "--name {0}".format(name) in sentence
 
 
+def test_a_vm_size_that_is_no_name_of_a_profile_asks_for_one(node):
+    status, sentence = refused(node("ndv4"), "--vm-size", "unknown")
+    assert status == 2 and "VM size unknown: " in sentence and "--name" in sentence and "bug" not in sentence
+
+
 def test_parts_that_differ_or_are_down_are_left_out_and_named(node):
     run = node("ndv4")
     ports = sorted((run.root / "sys/class/infiniband").glob("mlx5_ib*/ports/1/state"))

@@ -25,7 +25,7 @@ from .ptx import memory
 
 SEED = 20260522
 PATTERNS = 6  # of a round
-# A pass takes 30 ms on a GPU with HBM, and far longer where a processor simulates the GPU.
+# A pass takes 30 ms on a GPU with HBM, and some 0.3 s on one with GDDR. Far longer than this is a hang.
 _PASS_SECONDS = 60.0
 _SETUP_SECONDS = 60.0
 # For the driver and a display, of all memory.

@@ -279,19 +279,26 @@ _LEAST_GPUS = 3
 
 def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
     """Where nobody knows what these GPUs reach: the best that a GPU reaches with any other is that of its siblings,
-    however they are linked, unless its links are down and it goes by PCIe; and both ways are alike."""
+    however they are linked, unless its links are down and it goes by PCIe; and both ways are alike.
+
+    Only where NVLinks join most of the GPUs, a GPU without them is sick. Bridges that join two GPUs each may leave one
+    out, and so may a slot with fewer lanes, or a processor whose GPUs have no peer access to those of the other one.
+    """
     count = len(seen.things)
     best = [max([rate for pair, rate in rates_of.items() if one in pair], default=0.0) for one in range(count)]
+    partners = collections.Counter(one for one, dummy in seen.linked)
+    joined = 2 * sum(1 for number in partners.values() if number > 1) > count
     findings = []
     for one, (name, key) in enumerate(seen.things if count >= _LEAST_GPUS else ()):
         usual = statistics.median(best[:one] + best[one + 1 :])
-        if best[one] < _SHARE * usual:
+        if best[one] < _SHARE * usual and (joined or best[one] > 0):
             reason = "{0:.4g} GB/s at the most with any other GPU, where its siblings reach {1:.4g}".format(
                 best[one], usual
             )
-            findings.append(
-                Finding(Outcome.FAIL, name, reason, _ONE, Remedy.RESET_GPU, Certainty.LIKELY, key, "low_gpu_to_gpu")
-            )
+            outcome, action, certainty = Outcome.FAIL, Remedy.RESET_GPU, Certainty.LIKELY
+            if not joined:
+                outcome, action, certainty = Outcome.WARN, Remedy.WATCH, Certainty.POSSIBLE
+            findings.append(Finding(outcome, name, reason, _ONE, action, certainty, key, "low_gpu_to_gpu"))
     for pair, rate in rates_of.items():
         back = rates_of.get((pair[1], pair[0]), 0.0)
         if rate < _SHARE * back:

@@ -552,14 +552,15 @@ def pairs_of(count, slow, rate=100.0):
     return peers.judge(peers.Peers("x", things, pairs), Expected("p", {}, {}, limits, {}, {}, 0.0))
 
 
-def of_unknown(rates):
-    """The judgement of GPUs that no profile knows, by the rates of a table."""
+def of_unknown(rates, linked=()):
+    """The judgement of GPUs that no profile knows, by the rates of a table; ``linked``: pairs with an NVLink."""
     from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
 
     gpus = range(len(rates))
     pairs = tuple(((a, b), rates[a][b]) for a in gpus for b in gpus if a != b)
     things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in gpus)
-    return peers.judge(peers.Peers("x", things, pairs), Expected("p", {}, {}, {}, {}, {}, 0.0))
+    links = frozenset(way for pair in linked for way in (tuple(pair), tuple(pair)[::-1]))
+    return peers.judge(peers.Peers("x", things, pairs, linked=links), Expected("p", {}, {}, {}, {}, {}, 0.0))
 
 
 # Two links, one link or PCIe: how eight GPUs without an NVSwitch are joined. Healthy.
@@ -584,9 +585,31 @@ def test_without_a_profile_healthy_gpus_are_alike_however_they_are_linked(rates)
 def test_without_a_profile_a_gpu_whose_links_are_down_is_told_by_its_siblings():
     """By PCIe it reaches all of them, and a proof would have passed."""
     rates = [[12.0 if 5 in (a, b) else 370.0 for b in range(8)] for a in range(8)]
-    (finding,) = of_unknown(rates).findings
+    links = [pair for pair in itertools.combinations(range(8), 2) if 5 not in pair]
+    (finding,) = of_unknown(rates, links).findings
     assert (finding.key, finding.code, finding.outcome.value) == ("gpu5", "low_gpu_to_gpu", "fail")
     assert "12 GB/s at the most with any other GPU, where its siblings reach 370" in str(finding)
+
+
+BRIDGE, SLOT = 250.0, 25.0
+
+
+@pytest.mark.parametrize(
+    ("rates", "linked", "warned"),
+    [
+        ([[0, BRIDGE, SLOT], [BRIDGE, 0, SLOT], [SLOT, SLOT, 0]], [(0, 1)], ["gpu2"]),
+        ([[0, BRIDGE] + [SLOT] * 2, [BRIDGE, 0] + [SLOT] * 2, [SLOT] * 4, [SLOT] * 4], [(0, 1)], ["gpu2", "gpu3"]),
+        ([[12.0 if 3 in (a, b) else SLOT for b in range(4)] for a in range(4)], [], ["gpu3"]),
+        ([[0, SLOT, None], [SLOT, 0, None], [None, None, 0]], [], []),
+    ],
+    ids=["one bridge, three GPUs", "one bridge, four GPUs", "a slot with half of the lanes", "no peers across"],
+)
+def test_a_gpu_that_has_no_bridge_or_a_narrow_slot_is_not_sick(rates, linked, warned):
+    """Machines are built like this, and no reset changes them."""
+    findings = of_unknown(rates, linked).findings
+    assert [(one.key, one.outcome.value, one.action.value) for one in findings] == [
+        (key, "warn", "watch") for key in warned
+    ]
 
 
 def test_without_a_profile_a_way_that_is_slower_than_the_way_back_is_told():

@@ -131,12 +131,20 @@ def _copied(gpu: survey.Gpu, number: int, before: Sequence[int], turns: Turns, p
     apart.become([gpu.uuid])
     cuda = Cuda()
     cuda.shows(1)
+    alone: Optional[Figures] = None
+    if program is not None:
+        # Before there is a context here: in exclusive mode a GPU serves one process at a time.
+        if before:
+            turns.wait(_ALONE, _waiting, before)
+        _doing("copy in one direction")
+        alone = _nvbandwidth(program, gpu)
     _doing("allocate memory of host and GPU")
     mine = HostCopies(cuda)
     if before:
         turns.wait(_ALONE, _waiting, before)
-    _doing("copy in one direction")
-    alone = mine.alone() if program is None else _nvbandwidth(program, gpu)
+    if alone is None:
+        _doing("copy in one direction")
+        alone = mine.alone()
     _doing("copy in both directions")
     both = mine.both()
     changed = mine.changed()

@@ -195,6 +195,41 @@ def test_nvbandwidth_is_asked_for_each_gpu_by_its_uuid(machine, health):
     assert calls[0]["locale"] == "C"
 
 
+def test_nvbandwidth_has_the_gpu_for_itself(monkeypatch):
+    """In exclusive mode the driver refuses it a context while another process has one."""
+    order = []
+
+    class Alone:
+        count = 1
+
+        def finished(self, who, step):
+            order.append("finished")
+
+    class Copies:
+        def __init__(self, cuda):
+            order.append("context")
+
+        both = staticmethod(lambda: 110.0)
+        changed = staticmethod(lambda: "")
+
+    class NoContext:
+        def shows(self, count):
+            order.append("no context")
+
+    def nvbandwidth_of(program, gpu):
+        order.append(program)
+        return ((TO, 55.0), (FROM, 55.0))
+
+    monkeypatch.setattr(host_device, "Cuda", NoContext)
+    monkeypatch.setattr(host_device, "HostCopies", Copies)
+    monkeypatch.setattr(host_device, "_nvbandwidth", nvbandwidth_of)
+    monkeypatch.setattr(host_device.apart, "become", lambda gpus: None)
+    gpu = host_device.survey.Gpu(0, "GPU-a", "0000:01:00.0", "NVIDIA H100 80GB HBM3", 0, None, ())
+    copied = host_device._copied(gpu, 0, (), Alone(), "nvbandwidth")
+    assert order == ["no context", "nvbandwidth", "context", "finished"]
+    assert copied.alone == ((TO, 55.0), (FROM, 55.0), (host_device.BOTH, 110.0))
+
+
 def test_an_nvbandwidth_without_json_is_asked_for_text(machine, health):
     node = machine("nd96isr_h100_v5", "gpu.count=1")
     node.tool(

@@ -20,6 +20,8 @@ LIBRARY = "libcuda.so.1"
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
 _OUT_OF_MEMORY = 2
 _ALREADY_ENABLED = 704  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+#: CUDA_ERROR_TOO_MANY_PEERS: a GPU has eight peers at the most, unless it is behind NVSwitches.
+TOO_MANY_PEERS = 711
 _POINTER, _SIZE, _DEVICE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int, ctypes.c_uint
 Kernel = ctypes.c_void_p
 Argument = Union[ctypes.c_uint32, ctypes.c_uint64]

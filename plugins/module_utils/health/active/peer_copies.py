@@ -18,7 +18,7 @@ from ...core.resource import NodeError
 from . import apart, copies, paths
 from .contents import Contents, Sample
 from .copies import Copy
-from .cuda import Cuda, Device, PtxRefused
+from .cuda import TOO_MANY_PEERS, Cuda, CudaError, Device, PtxRefused
 from .readings import Reading, unmeasured
 
 _STEP_SECONDS = 30.0  # of one call: a context on a machine with much memory takes some seconds
@@ -127,11 +127,18 @@ class PeerCopies:
                 self.by_host = error.reason
         #: The pairs of which the target cannot read from the source.
         self.apart_from: List[Pair] = []
+        # Those for which the target has too many peers already: nothing is known of them.
+        self._beyond: List[Pair] = []
         for one, source in enumerate(self._devices):
             for other, target in enumerate(self._devices):
                 say(label_of(things, (one, other)) if one != other else things[one][0])
-                if one != other and not target.reaches(source):
-                    self.apart_from.append((one, other))
+                try:
+                    if one != other and not target.reaches(source):
+                        self.apart_from.append((one, other))
+                except CudaError as error:
+                    if error.result != TOO_MANY_PEERS:
+                        raise
+                    self._beyond.append((one, other))
 
     def _content(self, kind: Type[Union[Contents, Sample]], number: int) -> Union[Contents, Sample]:
         self._say(self._things[number][0])
@@ -139,7 +146,7 @@ class PeerCopies:
 
     def round(self, pairs: Sequence[Pair], together: bool) -> Iterator[Copied]:
         """All pairs at the same time, of which each GPU is the target of one at the most."""
-        pairs = [pair for pair in pairs if pair not in self.apart_from]
+        pairs = [pair for pair in pairs if pair not in self.apart_from and pair not in self._beyond]
         asked = [self._copy(pair) for pair in pairs]
         for pair in pairs:
             self._contents[pair[1]].clear()

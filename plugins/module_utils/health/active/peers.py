@@ -89,10 +89,14 @@ def look(evidence: Evidence) -> Peers:
     alone = () if program is not None else plan(way, linked)
     own, silent, by_host = copy_all(things, uuids, alone)
     means = "our own copies" if program is None else "nvbandwidth"
+    pairs = pairs or tuple((one.pair, one.rate) for one in own if not one.together)
+    beyond = 0 if silent else len(things) * (len(things) - 1) - len(pairs)
     return Peers(
-        means + ("; a sample of the data is compared, because " + by_host if by_host else ""),
+        means
+        + ("; {0} pairs not covered: CUDA gives a GPU eight peers at the most".format(beyond) if beyond else "")
+        + ("; a sample of the data is compared, because " + by_host if by_host else ""),
         things,
-        pairs or tuple((one.pair, one.rate) for one in own if not one.together),
+        pairs,
         of_silent(found) + silent,
         together=tuple((one.pair, one.rate) for one in own if one.together and one.rate is not None),
         changed=tuple((one.pair, one.changed, one.together) for one in own if one.changed),

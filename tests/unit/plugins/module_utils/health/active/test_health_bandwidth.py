@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, peers
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, peer_copies, peers
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.cuda import CudaError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.peers import culprits
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import nvbandwidth
 
@@ -624,6 +625,53 @@ def test_without_a_profile_a_gpu_whose_links_are_down_is_told_by_its_siblings():
     (finding,) = of_unknown(rates, links).findings
     assert (finding.key, finding.code, finding.outcome.value) == ("gpu5", "low_gpu_to_gpu", "fail")
     assert "12 GB/s at the most with any other GPU, where its siblings reach 370" in str(finding)
+
+
+def test_ten_gpus_without_nvswitches_are_measured_though_each_has_but_eight_peers(monkeypatch):
+    """The driver refuses the ninth peer of a GPU with CUDA_ERROR_TOO_MANY_PEERS; the other pairs tell enough."""
+    copied = []
+
+    class Gpu:
+        context = None
+
+        def __init__(self, number):
+            self.number, self.enabled = number, 0
+
+        def memory_sizes(self):
+            return 2**34, 2**34
+
+        def reaches(self, other):
+            if self.enabled == 8:
+                raise CudaError("cuCtxEnablePeerAccess", 711)
+            self.enabled += 1
+            return True
+
+    class Same:
+        sent = received = 0
+
+        def __init__(self, device, size, number):
+            pass
+
+        def clear(self):
+            pass
+
+        def changed(self, source):
+            return ""
+
+    class Driver:
+        open = staticmethod(Gpu)
+
+    def seconds(asked, say):
+        copied.extend(asked)
+        return [[0.01] * len(asked)]
+
+    monkeypatch.setattr(peer_copies, "Contents", Same)
+    monkeypatch.setattr(peer_copies.copies, "seconds", seconds)
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in range(10))
+    peers_of_ten = peer_copies.PeerCopies(Driver(), things, lambda label: None)
+    assert peers_of_ten.apart_from == []
+    every = [pair for pairs in peer_copies.paths.shifted(10) for pair in pairs]
+    assert len(list(peers_of_ten.round(every, True))) == len(copied) == 80
 
 
 BRIDGE, SLOT = 250.0, 25.0

@@ -26,7 +26,10 @@ from . import bind
 
 Answer = TypeVar("Answer")
 # What decides which GPUs a process sees and in which order; an order by speed would swap GPUs of a mixed machine.
-_OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY")
+_OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+# Without a directory CUDA looks for a control daemon of MPS in /tmp/nvidia-mps. That one would start a server, which
+# stays on the GPUs, and might give a client but a part of the multiprocessors. In this directory there is no daemon.
+_WITHOUT_MPS = "/nonexistent"
 _GPU = re.compile(r"GPU \S+( \(\S+\))?")
 _GRACE_SECONDS = 10.0
 #: What :func:`doing` gets in a child that waits for the others: it does not count as one that works.
@@ -216,7 +219,7 @@ def _end(process: "subprocess.Popen[bytes]", stop: int) -> None:
 def environment(gpus: Sequence[str] = (), more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
     """That of a tool: the C locale, and these GPUs (UUIDs) in the order of their PCI addresses; none given: all."""
     kept = {name: value for name, value in os.environ.items() if name not in _OF_JOBS}
-    kept.update(LC_ALL="C", LANGUAGE="C", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    kept.update(LC_ALL="C", LANGUAGE="C", CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_MPS_PIPE_DIRECTORY=_WITHOUT_MPS)
     if gpus:
         kept["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     kept.update(more or {})

@@ -229,6 +229,15 @@ def test_the_environment_of_a_tool(monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in apart.environment()
 
 
+def test_a_measurement_is_no_client_of_mps(monkeypatch):
+    """Without a directory CUDA takes /tmp/nvidia-mps, where the daemon of a node listens, and a server stays behind."""
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
+    directory = apart.environment()["CUDA_MPS_PIPE_DIRECTORY"]
+    assert directory.startswith("/") and not os.path.exists(directory)
+    apart_from_jobs = apart.measure("x", 20, lambda: (apart.become([]), dict(os.environ))[1], None, ())
+    assert apart_from_jobs["CUDA_MPS_PIPE_DIRECTORY"] == directory
+
+
 def test_a_tool_that_does_not_end_is_ended_with_what_it_started(tmp_path):
     note = tmp_path / "pids"
     script = "sleep 300 & echo $! >{0}; echo $$ >>{0}; wait".format(note)

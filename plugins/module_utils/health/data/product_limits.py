@@ -16,10 +16,9 @@ from typing import Callable, Dict, Optional, Tuple
 
 from ..types import Threshold
 
-_HERE = "measured with these kernels on one GPU"
 _SHEET = "NVIDIA's data sheet of this GPU"
 _PAPER = "NVIDIA's white paper of this architecture"
-_SKETCH = "measured on one GPU with a first version of these kernels, the same instruction"
+_SKETCH = "measured on one GPU with a first version of these kernels, the same instructions"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,10 +103,10 @@ PRODUCTS: Tuple[Product, ...] = (
     Product("NVIDIA A100*40GB*", _MEMORY, 1555, _SHEET),
     Product("NVIDIA A100 80GB PCIe", _MEMORY, 1935, _SHEET),
     Product("NVIDIA A100*80GB*", _MEMORY, 2039, _SHEET),
-    Product("NVIDIA H100 80GB HBM3", _MEMORY, 3080, _HERE, proven=True),
+    Product("NVIDIA H100 80GB HBM3", _MEMORY, 3080, _SKETCH, proven=True),
     Product("NVIDIA H100 PCIe", _MEMORY, 2000, _SHEET),
     Product("NVIDIA H100 NVL", _MEMORY, 3938, _SHEET),
-    Product("NVIDIA H200", _MEMORY, 4500, _HERE, proven=True),
+    Product("NVIDIA H200", _MEMORY, 4500, _SKETCH, proven=True),
     Product("NVIDIA H200 NVL", _MEMORY, 4800, _SHEET),
     Product("NVIDIA B200", _MEMORY, 8000, _SHEET),
     Product("NVIDIA H100 80GB HBM3", _F16, 545, _SKETCH, proven=True),

@@ -227,8 +227,11 @@ def environment(gpus: Sequence[str] = (), more: Optional[Mapping[str, str]] = No
 
 
 def become(gpus: Sequence[str]) -> None:
-    """Make the environment of this process that of a tool, before it loads CUDA."""
-    wanted = environment(gpus)
+    """Make the environment of this process that of a tool, before it loads CUDA.
+
+    The driver keeps no compiled kernel in the home directory: nothing is left there, and each run compiles the same.
+    """
+    wanted = environment(gpus, {"CUDA_CACHE_DISABLE": "1"})
     for name in set(os.environ) - set(wanted):
         del os.environ[name]
     os.environ.update(wanted)

@@ -238,6 +238,12 @@ def test_a_measurement_is_no_client_of_mps(monkeypatch):
     assert apart_from_jobs["CUDA_MPS_PIPE_DIRECTORY"] == directory
 
 
+def test_the_driver_keeps_no_compiled_kernel_in_the_home_directory():
+    """CUDA's cache is ~/.nv/ComputeCache; a tool may need it, as NCCL does on a GPU that is newer than its build."""
+    own = apart.measure("x", 20, lambda: (apart.become([]), dict(os.environ))[1], None, ())
+    assert own["CUDA_CACHE_DISABLE"] == "1" and "CUDA_CACHE_DISABLE" not in apart.environment()
+
+
 def test_a_tool_that_does_not_end_is_ended_with_what_it_started(tmp_path):
     note = tmp_path / "pids"
     script = "sleep 300 & echo $! >{0}; echo $$ >>{0}; wait".format(note)

@@ -47,6 +47,8 @@ _START_SECONDS = 60.0
 _HOST_SECONDS = 300.0
 # What the kernels leave free, and what is too small for a piece, is less than a hundredth.
 _COVERED = 0.98
+# The driver, a context and a display hold less than the rest, also of small GPUs.
+_FREE = 0.8
 _WRONG = "let no job on it, and have the GPU replaced: its memory does not keep what is written"
 
 
@@ -117,6 +119,13 @@ def _of(thing: str, key: str, tested: Tested) -> List[Finding]:
     elif tested.memory_bytes < _COVERED * tested.free_bytes:
         reason = "only {0:.0%} of its free memory could be allocated".format(tested.memory_bytes / tested.free_bytes)
         remedy = "find what uses the GPU, and reset it if nothing does"
+    elif tested.free_bytes < _FREE * tested.total_bytes:
+        # A process that computes would have stopped the check before.
+        reason = "only {0:.0%} of its memory is free, and no process computes on it".format(
+            tested.free_bytes / tested.total_bytes
+        )
+        remedy = "close what displays on it; if nothing does, reset the GPU: a process that has ended left its memory"
+        return [Finding(Outcome.WARN, thing, reason, remedy, Remedy.LOOK, Certainty.POSSIBLE, key, "memory_held")]
     else:
         return []
     return [Finding(Outcome.UNKNOWN, thing, reason, remedy, Remedy.CONFIGURE, key=key, code="not_covered")]

@@ -150,3 +150,13 @@ def test_a_process_that_dies_is_reported_with_what_it_did():
 
     with pytest.raises(NodeError, match=r"^GPU 3: the process that measured it died \(create a CUDA context\)"):
         apart.measure("GPU 3", 60.0, dies, None, ())
+
+
+def test_memory_that_nobody_seems_to_hold_is_told():
+    """What a dead process left is not free, so it is not tested, and no job gets it."""
+    held = dataclasses.replace(
+        WELL, free_bytes=40_000_000_000, memory_bytes=39_800_000_000, both_ways_bytes=39_800_000_000
+    )
+    judgement = judged(WELL, held)
+    assert told(judgement) == [("warn", "memory_held", "gpu1", "look")]
+    assert "only 47% of its memory is free, and no process computes on it" in judgement.findings[0].reason

@@ -28,7 +28,7 @@ from . import apart, equality, survey, under_load
 from .cuda import Cuda, Device, PtxRefused
 from .ptx import arithmetic
 from .ptx.arithmetic import KINDS, WARPS, Kind
-from .readings import Figure, Reading, Readings, of_silent, unmeasured
+from .readings import Figure, Reading, Readings, code_of, of_silent, unmeasured
 from .readings import judge as judge_readings
 
 SETTING = "compute_seconds"
@@ -290,7 +290,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     return dataclasses.replace(
         judgement,
         seen=", ".join(part for part in parts if part),
-        findings=(*findings, *unclear, *slow, *_unexplained(judgement.findings, slow), *slowed),
+        findings=(*findings, *unclear, *slow, *_unexplained(seen, judgement.findings, expected), *slowed),
         measured=judgement.measured + tuple(measured),
     )
 
@@ -377,10 +377,18 @@ def _slow(one: Computed, expected: Expected) -> List[Finding]:
     return [Finding(outcome, one.thing, reason, remedy, Remedy.LOOK, Certainty.LIKELY, one.key, code)]
 
 
-def _unexplained(findings: Sequence[Finding], slow: Sequence[Finding]) -> List[Finding]:
-    """Without the warnings that a GPU is slow where one of its SMs is: a launch lasts as long as its slowest SM."""
-    keys = {one.key for one in slow}
-    return [one for one in findings if one.outcome is not Outcome.WARN or one.key not in keys]
+def _unexplained(seen: Seen, findings: Sequence[Finding], expected: Expected) -> List[Finding]:
+    """Without the warnings that a GPU is slow in a kind in which one of its SMs is: a launch lasts as long as its
+    slowest SM."""
+    threshold = expected.thresholds.get(SLOWEST)
+    explained = {
+        (one.key, code_of(done.kind.figure))
+        for one in seen.computed
+        for done in one.done
+        for time in done.times.values()
+        if threshold is not None and threshold.outcome(100.0 * (time - 1)) is not Outcome.PASS
+    }
+    return [one for one in findings if one.outcome is not Outcome.WARN or (one.key, one.code) not in explained]
 
 
 def _not_covered(computed: Sequence[Computed]) -> str:

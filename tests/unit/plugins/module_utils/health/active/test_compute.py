@@ -247,6 +247,12 @@ def test_a_slow_sm_explains_that_its_gpu_is_slow_and_no_failure():
     assert codes == [("warn", "slow_multiprocessor"), ("fail", "low_compute_f16")]
 
 
+def test_a_slow_sm_does_not_explain_that_its_gpu_is_slow_in_another_kind():
+    slow = dataclasses.replace(slow_of(12), kind=F32, rate=60.0 / 1.12)
+    codes = [one[:2] for one in told(judged([done_of(rate=300.0), slow]))]
+    assert codes == [("warn", "slow_multiprocessor"), ("warn", "low_compute_f16")]
+
+
 @pytest.mark.parametrize(
     ("product", "kind", "warn", "fail"),
     [

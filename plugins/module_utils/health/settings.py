@@ -52,9 +52,9 @@ def check(settings: Mapping[str, Any]) -> None:
         raise NodeError(finding.thing, finding.reason, finding.remedy)
     paths = {"hpl_output": settings.get("hpl_output", "/")}
     for name, path in settings.get("tools", {}).items():
-        if name not in (*TOOLS, "python"):
-            known = ", ".join((*TOOLS, "python"))
-            raise NodeError("setting tools." + name, "no check uses a tool of this name", "choose among " + known)
+        if name not in TOOLS:
+            remedy = "choose among " + ", ".join(TOOLS)
+            raise NodeError("setting tools." + name, "no check uses a tool of this name", remedy)
         paths["tools." + name] = path
     for name, path in paths.items():
         if not isinstance(path, str) or not path.startswith("/"):

@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import child
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, checks, survey, tools
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.tools import (
     CUDA_FAULTS,
@@ -147,6 +148,14 @@ def test_a_node_without_a_gpu_has_nothing_to_measure(machine):
 
 
 # Tools ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["python", "nvidia_smi"])
+def test_a_tool_that_no_check_uses_is_refused_with_the_names_of_the_others(name):
+    settings.check({"tools": {one: "/opt/" + one for one in TOOLS}})
+    with pytest.raises(NodeError) as told:
+        settings.check({"tools": {name: "/usr/bin/" + name}})
+    assert told.value.remedy == "choose among " + ", ".join(TOOLS)
 
 
 def test_where_tools_are_found(tmp_path, monkeypatch):

@@ -36,7 +36,6 @@ _CALLS = {
     "cuDeviceGetPCIBusId": (_POINTER, _INT, _INT),
     "cuDeviceCanAccessPeer": (_POINTER, _INT, _INT),
     "cuDeviceGetAttribute": (_POINTER, _INT, _INT),
-    "cuDriverGetVersion": (_POINTER,),
     "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
     "cuCtxSetCurrent": (_POINTER,),
     "cuCtxEnablePeerAccess": (_POINTER, _UINT),
@@ -122,12 +121,6 @@ class Cuda:
     def count(self) -> int:
         number = _INT()
         self.call("cuDeviceGetCount", ctypes.byref(number))
-        return number.value
-
-    def driver_version(self) -> int:
-        """The newest version of CUDA that the driver supports: 12040 for 12.4."""
-        number = _INT()
-        self.call("cuDriverGetVersion", ctypes.byref(number))
         return number.value
 
     def shows(self, count: int) -> None:

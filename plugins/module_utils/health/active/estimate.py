@@ -27,6 +27,8 @@ def plan(checks: Sequence[Check], evidence: Evidence, seconds: Optional[float]) 
     :raises Misuse: it is too short for every check.
     """
     machine = look(evidence)
+    if machine is None:
+        return budget.plan([(check.id, _unknown(check)) for check in checks], seconds)
     return budget.plan([(check.id, span_of(check, machine)) for check in checks], seconds, machine.gpus)
 
 
@@ -41,16 +43,22 @@ def span_of(check: Check, machine: Machine) -> Optional[Span]:
             continue
         except Exception:  # a bug in an estimate stops no check
             break
+    return _unknown(check)
+
+
+def _unknown(check: Check) -> Span:
+    """Any share of the budget, since nothing says that the check has nothing to measure."""
     return Span(1.0, min(60.0, check.seconds))
 
 
-def look(evidence: Evidence) -> Machine:
-    """What cannot be read counts as missing: the checks themselves report it."""
+def look(evidence: Evidence) -> Optional[Machine]:
+    """What cannot be read counts as missing: the checks themselves report it. None: the node did not answer in time,
+    as GPUs without persistence mode do, and nothing is known of it."""
     try:
         found = collect(lambda report: _look(report, evidence), _SECONDS).items
     except NodeError:
         found = ()
-    return found[0] if found else Machine(settings=evidence.settings)
+    return found[0] if found else None
 
 
 def _look(report: Report, evidence: Evidence) -> Iterator[Machine]:

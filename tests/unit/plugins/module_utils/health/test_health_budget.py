@@ -162,6 +162,16 @@ def test_a_bug_in_an_estimate_stops_no_check():
     assert estimate.span_of(check, Machine(gpus=1)) == Span(1.0, 60.0)
 
 
+@pytest.mark.parametrize("seconds", [None, 30.0])
+def test_a_node_that_does_not_answer_in_time_has_each_check_within_the_budget(tmp_path, monkeypatch, seconds):
+    """Its GPUs may only be slow: the first use of eight without persistence mode takes half a minute."""
+    monkeypatch.setattr(estimate, "_SECONDS", 0.2)
+    monkeypatch.setattr(estimate, "_look", lambda report, evidence: time.sleep(60))
+    plan = estimate.plan(checks.CHECKS, Evidence(Host(str(tmp_path)), {}, {}), seconds)
+    assert all(part.span is not None and part.covered for part in plan.parts)
+    assert seconds is None or plan.seconds <= seconds
+
+
 # The runner --------------------------------------------------------------------------------------------
 
 

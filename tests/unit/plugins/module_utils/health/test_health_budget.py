@@ -238,6 +238,30 @@ def test_a_check_that_hangs_is_cut_off_and_the_later_ones_still_have_their_turn(
     assert unknown_of(verdict) == {"a": [NOT_COVERED]} and "cut off after" in str(verdict.results[0].findings[0])
 
 
+def test_a_check_that_hangs_until_its_own_limit_is_a_hang_however_large_the_budget(evidence):
+    """The code not_covered would take nothing from a proof, and advise more time for a GPU that hangs."""
+    began = time.monotonic()
+    chosen = [check("a", hangs, 0.2, 0.4, seconds=0.5), check("b", share, 0.2, 1)]
+    looked, verdict = verdict_of(evidence, chosen, seconds=20.0)
+    assert time.monotonic() - began < 5.0, "the limit of a check also holds with a budget"
+    assert unknown_of(verdict) == {"a": [""]} and "did not end within 0.5 s" in str(verdict.results[0].findings[0])
+    assert looked["b"].seen is not None
+
+
+def test_a_check_that_was_left_out_runs_after_all_that_the_budget_covers(evidence):
+    ended = []
+    chosen = [check("a", share, 1, 1), check("b", share, 1.6, 1.6), check("c", share, 0.9, 0.9)]
+    run.with_load(chosen, evidence, 1.0, ended.append, seconds=2.0)
+    assert ended == ["a", "c", "b"]
+
+
+def test_a_check_with_nothing_to_measure_takes_nothing_of_the_budget(evidence, monkeypatch):
+    monkeypatch.setattr(run, "_IDLE_SECONDS", 0.3)
+    looked, verdict = verdict_of(evidence, [check("a", share, 1, 2), check("b", hangs, None, 0)], seconds=2.0)
+    assert looked["a"].seen == pytest.approx(2, abs=0.2)
+    assert unknown_of(verdict) == {"b": [NOT_COVERED]}
+
+
 def test_without_a_budget_nothing_is_bounded_and_a_hang_is_a_hang(evidence):
     looked, verdict = verdict_of(evidence, [check("a", share, 1, 2), check("b", hangs, 1, 2, seconds=0.5)])
     assert looked["a"].seen is None and looked["a"].error is None
@@ -316,3 +340,9 @@ def test_a_check_that_was_not_covered_proves_nothing_and_takes_nothing_from_the_
         [finding(Outcome.FAIL, "low_gpu_to_gpu"), finding(Outcome.UNKNOWN, NOT_COVERED)],
     ):
         assert not entry_of(*others).proves
+
+
+def test_an_unknown_verdict_without_a_known_cause_proves_nothing():
+    """A record of the history may have lost it."""
+    entry = entry_of(finding(Outcome.UNKNOWN, NOT_COVERED))
+    assert entry.proves and not dataclasses.replace(entry, faults=()).proves

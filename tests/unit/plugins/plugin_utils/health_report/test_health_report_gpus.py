@@ -13,6 +13,7 @@ import re
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.samples import kinds_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import PRODUCT, SCHEMA, Measured
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import model, page
 
@@ -103,6 +104,14 @@ def test_one_gpu_that_is_a_tenth_worse_is_named_with_its_node(name):
     assert [(node.host, node.outcome) for node in report.nodes if node.outcome != "pass"] == [("gpu00007", "warn")]
     text = page.page(report, "t")
     assert re.search(r"▲ <b>gpu00007</b> {0}: ".format(KEYS[3]), text) and text.count('class="mark"') == 1
+
+
+def test_machines_without_a_profile_are_alike_if_their_gpus_have_the_same_products():
+    """Also for figures of a node as a whole, such as its idle load."""
+    verdicts = fleet(3, gpu00000={"profile": "unknown"}, gpu00001={"profile": "unknown"})
+    verdicts["gpu00002"] = verdict("gpu00002", random.Random(1), product=A100, profile="unknown")
+    kinds = kinds_of(verdicts)
+    assert kinds["gpu00000"] == kinds["gpu00001"] != kinds["gpu00002"]
 
 
 @pytest.mark.parametrize("profile", ["nd_mixed", "unknown"])

@@ -63,7 +63,9 @@ def host_readings(together, alike, **slow):
     readings = []
     for number, (rate, shared) in enumerate(zip(together, alike)):
         gpu = survey.Gpu(number, "", "gpu{0}".format(number), "A100", 0, None, ())
-        rates = tuple((name, slow.get(gpu.pci_address, 25.0)) for name in (TO, FROM, host_device.BOTH))
+        own = slow.get(gpu.pci_address, 25.0)
+        names = (TO, FROM, host_device.BOTH)
+        rates = tuple((name, slow.get("{0} {1}".format(gpu.pci_address, name), own)) for name in names)
         copied = host_device.Copied(rates, rate, slow.get("changed", "") if number == 0 else "")
         readings += host_device.of_copied(gpu, copied, (shared, shared))
     return host_device.judge_rates(Readings("x", tuple(readings)), Expected("p", {}, {}, LIMITS, {}, {}, 0.0))
@@ -81,6 +83,11 @@ def test_gpus_are_compared_while_all_copy_only_with_those_that_share_as_much():
 def test_a_gpu_that_is_slow_alone_is_not_named_for_what_follows_from_it():
     judgement = host_readings([25, 25, 25, 6], [1] * 4, gpu3=6.0)
     assert [one[1] for one in told(judgement)] == ["low_host_to_device", "low_device_to_host"]
+    # From the GPU only, and in both directions at once only.
+    judgement = host_readings([25, 25, 25, 6], [1] * 4, **{"gpu3 " + FROM: 6.0})
+    assert [one[1] for one in told(judgement)] == ["low_device_to_host"]
+    judgement = host_readings([25, 25, 25, 6], [1] * 4, **{"gpu3 " + host_device.BOTH: 6.0})
+    assert [one[1] for one in told(judgement)] == ["low_host_device_both_directions"]
 
 
 def test_data_that_changes_between_host_and_gpu_is_a_failure():
@@ -389,10 +396,18 @@ def test_nvbandwidth_between_gpus(machine, health):
         ({(2, other) for other in range(8) if other != 2} | {(5, 6)}, [2], [(5, 6)]),
         ({(one, other) for one in (2, 5) for other in range(8) if other != one}, [2, 5], []),
         ({(1, 2), (3, 4), (5, 6)}, [], [(1, 2), (3, 4), (5, 6)]),
+        # More than half of its seven partners: four of them.
+        ({(2, 3), (2, 4), (2, 5), (2, 6)}, [2], []),
+        ({(2, 3), (2, 4), (2, 5)}, [], [(2, 3), (2, 4), (2, 5)]),
     ],
 )
 def test_who_is_to_blame_among_eight(bad, guilty, links):
     assert culprits(bad, 8) == (guilty, links)
+
+
+def test_what_is_between_all_gpus_is_to_blame_when_most_of_the_other_pairs_are_bad():
+    links = [(4, 5), (4, 6), (5, 7), (6, 7)]  # of six pairs
+    assert peers.of_all([0, 1, 2, 3], links, 8) and not peers.of_all([0, 1, 2, 3], links[:3], 8)
 
 
 @given(

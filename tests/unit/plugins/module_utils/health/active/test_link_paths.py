@@ -184,6 +184,18 @@ def test_a_step_is_never_taken_back():
     turns.wait(2, lambda: pytest.fail("it waits"))
 
 
+def test_who_names_nobody_waits_for_all():
+    turns, asked = Turns(3), []
+
+    def waiting():
+        asked.append(len(asked))
+        turns.finished(asked[-1], 1)
+
+    turns.wait(1, waiting)
+    assert asked == [0, 1, 2]
+    turns.wait(2, lambda: turns.finished(1, 2), [1])
+
+
 def test_copies_of_the_topology_are_what_the_plan_is_made_of():
     """A GPU that another process hides from sysfs shares with all; it does not share with nobody."""
     machine = topology(NDV5, 2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 import struct
+import types
 
 import pytest
 from hypothesis import given
@@ -192,6 +193,24 @@ def test_rounds_repeat_with_new_patterns_until_the_time_is_over():
 def test_a_time_that_is_over_is_reported_with_what_was_covered(way):
     one = way.run(faulty.Memory(way.words), seconds=-1.0, most=-1.0)
     assert (one.wrong, one.both_ways_bytes, one.patterns) == (0, 0, 0)
+
+
+def test_one_compared_pattern_of_the_kernels_covers_nothing(monkeypatch):
+    """It shows a bit as 0 or as 1 only. The clock of this test goes on by one second for each pass."""
+
+    class Counting(faulty.Gpu):
+        passes = 0
+
+        def seconds_of(self, work):
+            self.passes += 1
+            return super().seconds_of(work)
+
+    for most, patterns in ((1.5, 1), (2.5, 2)):
+        gpu = Counting(faulty.Memory(512))
+        monkeypatch.setattr(memory_on_gpu, "time", types.SimpleNamespace(monotonic=lambda gpu=gpu: float(gpu.passes)))
+        one = memory_on_gpu.test(gpu, -1.0, most)
+        assert (one.wrong, one.patterns) == (0, patterns)
+        assert one.both_ways_bytes == (one.memory_bytes if patterns == 2 else 0)
 
 
 def test_the_host_goes_on_until_each_bit_was_read_both_ways_within_its_most():

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-from ...core.child import ChildDied, Report, at, collect, die_with_parent
+from ...core.child import ChildDied, Report, at, collect
 from ...core.resource import NodeError
 from . import apart, copies, paths
 from .contents import Contents, Sample
@@ -50,7 +49,7 @@ def copy_all(
     things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]]
 ) -> Tuple[Tuple[Copied, ...], Tuple[Reading, ...], str]:
     """What was copied by then, what could not be, and why the host compares."""
-    task = functools.partial(_in_child, os.getpid(), things, uuids, alone)
+    task = functools.partial(_in_child, things, uuids, alone)
     at(apart.together([name for name, dummy in things], len(things)))
     try:
         done = collect(task, _STEP_SECONDS)
@@ -75,13 +74,12 @@ def _keys(things: Things) -> Mapping[str, str]:
 
 
 def _in_child(
-    parent: int, things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]], report: Report
+    things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]], report: Report
 ) -> Iterator[Union[Copied, Reading, str]]:
     """Why the host compares, then what each round gives.
 
     An error ends it: after most of them CUDA answers nothing more in this process.
     """
-    die_with_parent(parent)
     label = "CUDA"
 
     def say(text: str) -> None:

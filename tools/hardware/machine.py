@@ -9,10 +9,11 @@ import contextlib
 import glob
 import os
 import pwd
+import re
 import socket
-from typing import Any, Dict, Iterable, List, Set
+from typing import Any, Dict, List, Sequence, Set
 
-from .mask import COMMON_HOSTS, COMMON_USERS
+from .mask import COMMON_HOSTS, COMMON_USERS, VOCABULARY
 
 _FILES = (
     "/proc/driver/nvidia/version",
@@ -44,8 +45,9 @@ def read(path: str) -> str:
     return ""
 
 
-def known(gpus: Iterable[Dict[str, Any]]) -> Dict[str, List[str]]:
-    """What names this machine, by kind. ``gpus``: documents of ``gpu_info``."""
+def known(gpus: Sequence[Dict[str, Any]]) -> Dict[str, List[str]]:
+    """What names this machine, by kind. ``gpus``: documents of ``gpu_info``, whose products stay readable."""
+    words = VOCABULARY.union(*(re.split(r"\W+", str(gpu.get("name") or "").lower()) for gpu in gpus))
     hosts: Set[str] = set()
     for name in (os.uname().nodename, socket.gethostname()):
         hosts.update((name, name.split(".")[0]))
@@ -58,8 +60,8 @@ def known(gpus: Iterable[Dict[str, Any]]) -> Dict[str, List[str]]:
         serials.update(str(gpu.get(name) or "") for name in ("serial", "uuid"))
         serials.update(str(value) for name, value in (gpu.get("board") or {}).items() if "serial" in name and value)
     return {
-        "host": sorted(name for name in hosts if name.lower() not in COMMON_HOSTS),
-        "user": sorted(name for name in users if name and name not in COMMON_USERS),
+        "host": sorted(name for name in hosts if name.lower() not in COMMON_HOSTS | words),
+        "user": sorted(name for name in users if name and name not in COMMON_USERS and name.lower() not in words),
         "serial": sorted(
             one
             for one in serials

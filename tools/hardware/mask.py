@@ -17,6 +17,9 @@ COMMON_USERS = frozenset(
     "root ubuntu debian centos fedora rocky almalinux opc azureuser ec2-user cloud-user admin nobody user slurm".split()
 )
 COMMON_HOSTS = frozenset(("localhost", "localhost.localdomain", "none", "(none)"))
+# Words of the archive itself. A user or a host of that name (nvidia is the user of many images) names nobody, and would
+# be masked in each product, path and command.
+VOCABULARY = frozenset("nvidia cuda gpu gpus gpunode mig nvml nvlink driver node local cluster internal test".split())
 _HEX = "[0-9A-Fa-f]"
 _FORMS: Tuple[Pattern[str], ...] = (
     re.compile(r"\b{0}{{8}}(?:-{0}{{4}}){{3}}-{0}{{12}}\b".format(_HEX)),

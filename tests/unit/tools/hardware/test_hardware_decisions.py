@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
-from ansible_collections.trainyard.gpu_node.tools.hardware import commands, compare, cost
+from ansible_collections.trainyard.gpu_node.tools.hardware import commands, compare, cost, machine
 from ansible_collections.trainyard.gpu_node.tools.hardware.mask import Mask
 
 KNOWN = {"host": ["gpu07", "gpu07.site.example"], "user": ["alice"], "serial": ["1322621034567", "S4EMNX0R"]}
@@ -53,6 +55,21 @@ def test_what_names_a_machine_is_masked(text, masked):
 )
 def test_a_text_without_identities_stays_as_it_is(text):
     assert Mask(KNOWN).text(text) == text
+
+
+def test_a_host_or_a_user_with_a_word_of_the_archive_leaves_products_readable(monkeypatch):
+    """Many images have a user nvidia, and machines are called gpu or after their product."""
+    users = [SimpleNamespace(pw_name=name, pw_uid=1000 + number) for number, name in enumerate(("nvidia", "alice"))]
+    monkeypatch.setattr(machine.pwd, "getpwall", lambda: users)
+    monkeypatch.setattr(machine.socket, "gethostname", lambda: "GPU")
+    monkeypatch.setattr(machine.os, "uname", lambda: SimpleNamespace(nodename="h100.site.example"))
+    for name in ("USER", "LOGNAME", "SUDO_USER"):
+        monkeypatch.delenv(name, raising=False)
+    known = machine.known([GPU])
+    assert known["user"] == ["alice"] and known["host"] == ["h100.site.example", "site.example"]
+    text = '{"name": "NVIDIA H100 80GB HBM3"}, GPU 0, /proc/driver/nvidia/gpus'
+    assert Mask(known).text(text) == text
+    assert Mask(known).text("alice on h100.site.example") == "[user] on [host]"
 
 
 GPU = {

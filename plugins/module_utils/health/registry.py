@@ -11,6 +11,10 @@ from typing import Sequence, Tuple
 from ..core.resource import Misuse
 from .types import LEVELS, Check, Cost
 
+#: Checks that an earlier release had, and what replaced them. A declaration on a node still names them after an upgrade
+#: of the node command; to leave one out, or to silence it, leaves no hole.
+REPLACED = {"gpu_gemm": "gpu_compute"}
+
 
 def checks(level: Cost) -> Tuple[Check, ...]:
     """The checks of a level and of the cheaper ones. What a level does not want is not imported."""
@@ -41,6 +45,10 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
         # The other levels are imported only for what this one does not have.
         if not _has(found, pattern):
             known((pattern,))
+        if pattern in only and pattern in REPLACED:
+            raise Misuse(
+                "check {0!r}".format(pattern), "this release does not have it", "use {0}".format(REPLACED[pattern])
+            )
         if pattern in only and not _has(found, pattern):
             raise Misuse(
                 "check {0!r}".format(pattern),
@@ -63,9 +71,9 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
 
 
 def known(patterns: Sequence[str]) -> None:
-    """:raises Misuse: one of them means no check of any level."""
+    """:raises Misuse: one of them means no check of any level, nor one of an earlier release."""
     for pattern in patterns:
-        if not _has(checks(Cost.ACTIVE), pattern):
+        if pattern not in REPLACED and not _has(checks(Cost.ACTIVE), pattern):
             from ..core.nearest import nearest
 
             raise Misuse(

@@ -6,13 +6,23 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry, thresholds, to_dict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import (
+    Options,
+    examine,
+    registry,
+    thresholds,
+    to_dict,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.run import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     ORDER,
@@ -136,6 +146,20 @@ def test_a_name_that_means_no_check_is_refused():
         registry.chosen(Cost.QUICK, without=("gpu_nonsense",))
     ids = [one.id for one in registry.checks(Cost.ACTIVE)]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("level", list(Cost))
+def test_a_declaration_may_still_leave_out_a_check_of_an_earlier_release(tmp_path, level):
+    """The node command is newer than the declaration on the node: the gate must not stop looking."""
+    assert registry.chosen(level, without=("gpu_gemm",)) == registry.checks(level)
+    assert set(registry.REPLACED.values()) <= {check.id for check in registry.checks(Cost.ACTIVE)}
+    Desired(without=("gpu_gemm",), observe=("gpu_gemm",))
+    with pytest.raises(Misuse, match="check 'gpu_gemm': this release does not have it; use gpu_compute"):
+        registry.chosen(level, only=("gpu_gemm",))
+    if level is Cost.QUICK:
+        host = Host(str(tmp_path))
+        host.write(declaration.PATH, json.dumps({"health": {"without": ["gpu_gemm"]}}))
+        assert examine(host, "n1", Options(level)).results
 
 
 def test_a_check_of_another_level_is_no_check_of_this_run():

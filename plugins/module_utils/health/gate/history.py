@@ -23,6 +23,8 @@ _ASK_SECONDS = 3600.0
 _FINDING = 300
 _FAULTS = 64
 _WORD = 100
+#: Raised if active checks are replaced: attempts to run those of an earlier release do not count.
+PROOF = 2
 _SELDOM = ("faults", "passed", "void", "remedy", "missing")
 
 
@@ -261,6 +263,8 @@ def _debt(one: Any) -> Debt:
     attempts, tried = int(one.get("attempts", 0)), float(one.get("tried", 0.0))
     if not math.isfinite(tried) or attempts < 0:
         raise ValueError("no time")
+    if one.get("proof") != PROOF:
+        attempts = 0
     words = (_words(one.get("passed", [])), _words(one.get("void", [])))
     missing = _words(one.get("missing", []))  # an older version wrote none
     finding = str(one.get("finding", ""))[:_FINDING]
@@ -292,7 +296,7 @@ def write(host: Host, history: History) -> None:
         "kept": history.kept,
         "serving": history.serving,
         "up": history.up,
-        "debt": dataclasses.asdict(history.debt),
+        "debt": dict(dataclasses.asdict(history.debt), proof=PROOF),
         "entries": entries,
     }
     host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)

@@ -192,6 +192,22 @@ def test_a_proof_is_tried_once_an_hour_and_three_times_in_all():
     assert decided(dataclasses.replace(known, debt=debt)).prove
 
 
+def test_attempts_of_an_earlier_release_do_not_keep_a_node_out(tmp_path):
+    """Its arithmetic check could not run, so each of its nodes has used up its attempts."""
+    host = Host(str(tmp_path))
+    debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),), "GPU 3", attempts=3, tried=NOW - 7200)
+    known = History((Entry(NOW - 300, Cost.PASSIVE, Outcome.PASS),), True, NOW, debt=debt)
+    history.write(host, known)
+    assert history.read(host).debt == debt
+    content = json.loads(host.read(history.PATH))
+    del content["debt"]["proof"]
+    host.write(history.PATH, json.dumps(content))
+    read = history.read(host)
+    assert read.debt == dataclasses.replace(debt, attempts=0)
+    decision = plan.decide(OURS, read, Settings(), NOW, "b1")
+    assert set(decision.prove) == set(GPU) and not decision.person
+
+
 def test_a_boot_that_lost_its_drain_is_drained_again_until_it_has_proved_well():
     assert decided(after(SICK, *CLEAN), IN_SERVICE, boot="boot-2").action == "drain"
     assert decided(after(SICK, *CLEAN, proved(20, *GPU)), IN_SERVICE, boot="boot-2").action == "leave"

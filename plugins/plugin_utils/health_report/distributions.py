@@ -11,7 +11,7 @@ import html
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.outliers import Comparison, Distribution
 
-from .model import text
+from .model import text, too_few
 
 _BINS = 40
 _WIDTH, _HEIGHT, _BASE = 400, 92, 62
@@ -32,10 +32,7 @@ def distributions(comparison: Comparison) -> str:
     parts = ["<h2>Figures</h2>\n"]
     if not comparison.distributions:
         return parts[0] + "<p>Nothing was measured.</p>\n"
-    for kind, count in comparison.alone.items():
-        parts.append(
-            "<p>{0}: {1} node(s), too few to tell an odd one out.</p>\n".format(html.escape(text(kind)), count)
-        )
+    parts += ["<p>{0}.</p>\n".format(html.escape(text(told))) for told in too_few(comparison)]
     for group in comparison.groups:
         parts.append("<p>{0}: {1}</p>\n".format(html.escape(text(group.name)), html.escape(text(group.reason))))
     if odd:

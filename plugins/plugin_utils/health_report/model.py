@@ -28,6 +28,8 @@ SCHEMA = "trainyard.gpu_node/fleet/1"
 OUTCOMES = ("pass", "warn", "unknown", "none", "fail")
 OUTLIER = "outlier"
 OFFENDERS_MAX = 1000
+# A node can name a product for each of its figures that no other node has.
+TOO_FEW_MAX = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,3 +263,12 @@ def text(value: Any) -> str:
     words = "" if value is None else str(value)
     words = words.encode("utf-8", "replace").decode("utf-8")
     return " ".join("".join(one if one.isprintable() else " " for one in words).split())
+
+
+def too_few(comparison: outliers.Comparison) -> list[str]:
+    """The kinds whose nodes are too few to compare, as lines; the largest kinds if there are many."""
+    kinds = sorted(comparison.alone.items(), key=lambda item: -item[1])
+    lines = ["{0}: {1} node(s), too few to tell an odd one out".format(*one) for one in kinds[:TOO_FEW_MAX]]
+    if len(kinds) > TOO_FEW_MAX:
+        lines.append("and {0} more kinds of nodes, too few to tell an odd one out".format(len(kinds) - TOO_FEW_MAX))
+    return lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from .model import Line, Node, Report
+from .model import Line, Node, Report, too_few
 
 # More is in the page and in the JSON.
 GROUPS_MAX = 40
@@ -39,8 +39,7 @@ def rows(report: Report) -> list[tuple[str, str]]:
     if len(report.again) > OFFENDERS_MAX:
         answer.append(("", "and {0} more part(s) that fail again".format(len(report.again) - OFFENDERS_MAX)))
     answer += [("", told) for told in report.groups_told]
-    for kind, count in report.comparison.alone.items():
-        answer.append(("", "{0}: {1} node(s), too few to tell an odd one out".format(kind, count)))
+    answer += [("", told) for told in too_few(report.comparison)]
     return answer
 
 

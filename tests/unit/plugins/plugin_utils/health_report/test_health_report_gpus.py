@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.samples import kinds_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import PRODUCT, SCHEMA, Measured
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import model, page
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import model, page, table
 
 # Values of an H100, ../hardware and public measurements; what matters here is their number and their scatter.
 FIGURES = {
@@ -226,3 +226,18 @@ def test_hostile_figures_of_one_node_cost_that_node_and_stay_text(change, believ
     text = page.page(report, "t")
     assert "<img" not in text and text.count("</script>") == 2
     assert len(text) < 700_000
+
+
+def test_a_node_with_a_product_for_each_figure_does_not_flood_the_report():
+    def change(measured):
+        for number in range(2000):
+            key = "{0:04x}:00:00.0".format(number)
+            measured.append(figure(PRODUCT, 1.0, key, product="P{0}".format(number)))
+            measured.append(figure("compute_f16_teraflops_per_second", 1.0, key, "higher"))
+
+    verdicts = dict(fleet(12), gpu00003=hostile(change))
+    report = model.report(verdicts, {})
+    assert len(report.comparison.alone) == 2000
+    told = [line for dummy, line in table.rows(report) if "too few" in line]
+    assert len(told) == model.TOO_FEW_MAX + 1 and told[-1].startswith("and 1980 more")
+    assert page.page(report, "t").count("too few") == len(told)

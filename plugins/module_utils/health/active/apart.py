@@ -27,9 +27,9 @@ from . import bind
 Answer = TypeVar("Answer")
 # What decides which GPUs a process sees and in which order; an order by speed would swap GPUs of a mixed machine.
 _OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-# Without a directory CUDA looks for a control daemon of MPS in /tmp/nvidia-mps. That one would start a server, which
-# stays on the GPUs, and might give a client but a part of the multiprocessors. In this directory there is no daemon.
-_WITHOUT_MPS = "/nonexistent"
+# Without MPS: a daemon, which any user can start at its default place in /tmp, would limit or hold up what is measured,
+# and its server stays on the GPUs. CUDA goes on without MPS if it reaches no daemon (nvidia-cuda-mps-control(1)).
+_NO_MPS = "/dev/null"
 _GPU = re.compile(r"GPU \S+( \(\S+\))?")
 _GRACE_SECONDS = 10.0
 #: What :func:`doing` gets in a child that waits for the others: it does not count as one that works.
@@ -219,7 +219,7 @@ def _end(process: "subprocess.Popen[bytes]", stop: int) -> None:
 def environment(gpus: Sequence[str] = (), more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
     """That of a tool: the C locale, and these GPUs (UUIDs) in the order of their PCI addresses; none given: all."""
     kept = {name: value for name, value in os.environ.items() if name not in _OF_JOBS}
-    kept.update(LC_ALL="C", LANGUAGE="C", CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_MPS_PIPE_DIRECTORY=_WITHOUT_MPS)
+    kept.update(LC_ALL="C", LANGUAGE="C", CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_MPS_PIPE_DIRECTORY=_NO_MPS)
     if gpus:
         kept["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     kept.update(more or {})
@@ -229,9 +229,13 @@ def environment(gpus: Sequence[str] = (), more: Optional[Mapping[str, str]] = No
 def become(gpus: Sequence[str]) -> None:
     """Make the environment of this process that of a tool, before it loads CUDA.
 
-    The driver keeps no compiled kernel in the home directory: nothing is left there, and each run compiles the same.
+    Other variables of CUDA (``CUDA_DISABLE_PTX_JIT``, ``CUDA_LAUNCH_BLOCKING``) would change the measurement. The
+    driver keeps compiled kernels in the home directory unless told not to, and would run what it finds there.
     """
-    wanted = environment(gpus, {"CUDA_CACHE_DISABLE": "1"})
+    wanted = environment(gpus)
+    own = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY")
+    wanted = {name: value for name, value in wanted.items() if not name.startswith("CUDA_") or name in own}
+    wanted["CUDA_CACHE_DISABLE"] = "1"
     for name in set(os.environ) - set(wanted):
         del os.environ[name]
     os.environ.update(wanted)

@@ -238,19 +238,25 @@ def test_the_environment_of_a_tool(monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in apart.environment()
 
 
-def test_a_measurement_is_no_client_of_mps(monkeypatch):
-    """Without a directory CUDA takes /tmp/nvidia-mps, where the daemon of a node listens, and a server stays behind."""
+def test_what_is_measured_does_not_depend_on_the_environment_of_a_user(monkeypatch):
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
-    directory = apart.environment()["CUDA_MPS_PIPE_DIRECTORY"]
-    assert directory.startswith("/") and not os.path.exists(directory)
-    apart_from_jobs = apart.measure("x", 20, lambda: (apart.become([]), dict(os.environ))[1], None, ())
-    assert apart_from_jobs["CUDA_MPS_PIPE_DIRECTORY"] == directory
+    for name in ("CUDA_DISABLE_PTX_JIT", "CUDA_LAUNCH_BLOCKING", "CUDA_CACHE_PATH", "CUDA_INJECTION64_PATH"):
+        monkeypatch.setenv(name, "1")
+    # No daemon of MPS, also not the one at the default place, in a directory that any user can make.
+    assert apart.environment()["CUDA_MPS_PIPE_DIRECTORY"] == "/dev/null"
+    # A tool keeps its cache: NCCL compiles for minutes on a GPU that is newer than its build.
+    assert "CUDA_CACHE_DISABLE" not in apart.environment()
 
+    def seen():
+        apart.become(["GPU-a"])
+        return {name: value for name, value in os.environ.items() if name.startswith("CUDA_")}
 
-def test_the_driver_keeps_no_compiled_kernel_in_the_home_directory():
-    """CUDA's cache is ~/.nv/ComputeCache; a tool may need it, as NCCL does on a GPU that is newer than its build."""
-    own = apart.measure("x", 20, lambda: (apart.become([]), dict(os.environ))[1], None, ())
-    assert own["CUDA_CACHE_DISABLE"] == "1" and "CUDA_CACHE_DISABLE" not in apart.environment()
+    assert apart.measure("x", 20, seen, None, ()) == {
+        "CUDA_VISIBLE_DEVICES": "GPU-a",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_MPS_PIPE_DIRECTORY": "/dev/null",
+        "CUDA_CACHE_DISABLE": "1",
+    }
 
 
 def test_a_tool_that_does_not_end_is_ended_with_what_it_started(tmp_path):

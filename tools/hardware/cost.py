@@ -29,10 +29,12 @@ class Cost(NamedTuple):
         return "{0:<16} CPU {1:.3f} s, {2:.2f} x the rival{3}".format(self.name, self.cpu_seconds, self.ratio, note)
 
 
-def measured(run: Callable[[Sequence[str]], object], command: str, rival: Sequence[str], runs: int) -> List[Cost]:
+def measured(
+    run: Callable[[Sequence[str]], object], command: Sequence[str], rival: Sequence[str], runs: int
+) -> List[Cost]:
     """``run`` runs a program to its end. The first round is not counted: it fills the caches of the kernel."""
-    cases: Dict[str, List[str]] = {"import, count": list(rival), "--version": [command, "--version"]}
-    cases.update((name, [command, *name.split()]) for name in ("health --quick", "health", "info", "metrics"))
+    cases: Dict[str, List[str]] = {"import, count": list(rival), "--version": [*command, "--version"]}
+    cases.update((name, [*command, *name.split()]) for name in ("health --quick", "health", "info", "metrics"))
     times: Dict[str, List[float]] = {name: [] for name in cases}
     for _ in range(runs + 1):
         for name, argv in cases.items():

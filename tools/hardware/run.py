@@ -67,6 +67,11 @@ class Run:
         """The path of the node command."""
         return self._install()
 
+    @property
+    def argv(self) -> Tuple[str, ...]:
+        """The node command, which begins with a shell script, to run also where its directory is mounted noexec."""
+        return ("/bin/sh", self.command)
+
     def left(self, seconds: float) -> float:
         """So long a step may take that wants ``seconds``."""
         return max(1.0, min(seconds, self._deadline - _RESERVE_SECONDS - time.monotonic()))
@@ -236,7 +241,7 @@ def _command(run: Run, words: str, seconds: float) -> str:
     name = re.sub(r"\W+", "_", words).strip("_")
     began = time.monotonic()
     try:
-        ended = run.program([run.command, *words.split()], seconds)
+        ended = run.program([*run.argv, *words.split()], seconds)
     except NodeError as error:
         run.differences.append("gpunode {0}: {1}".format(words, error.reason))
         return ""
@@ -255,7 +260,7 @@ def _cost(run: Run) -> None:
     os.makedirs(place, exist_ok=True)
     with zipfile.ZipFile(run.command) as own, open(os.path.join(place, "pynvml.py"), "wb") as stream:
         stream.write(own.read("pynvml.py"))
-    found = cost.measured(lambda argv: run.program(argv, 30.0), run.command, cost.rival(place), 3)
+    found = cost.measured(lambda argv: run.program(argv, 30.0), run.argv, cost.rival(place), 3)
     run.texts["cost.txt"] = "\n".join(map(str, found)) + "\n"
     run.differences += ["cost: {0}".format(one) for one in cost.over(found)]
 

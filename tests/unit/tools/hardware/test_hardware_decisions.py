@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
-from ansible_collections.trainyard.gpu_node.tools.hardware import commands, compare, cost, machine
+from ansible_collections.trainyard.gpu_node.tools.hardware import commands, compare, cost, machine, run
 from ansible_collections.trainyard.gpu_node.tools.hardware.mask import Mask
 
 KNOWN = {"host": ["gpu07", "gpu07.site.example"], "user": ["alice"], "serial": ["1322621034567", "S4EMNX0R"]}
@@ -138,3 +138,14 @@ def test_each_command_is_run_or_left_out_with_a_reason():
 def test_a_cost_above_its_limit_is_named():
     costs = [cost.Cost("health --quick", 0.2, 2.1), cost.Cost("health", 0.5, 3.4), cost.Cost("info", 9.0, 60.0)]
     assert cost.over(costs) == costs[:1] and str(costs[0]).endswith("2.10 x the rival (more than 2)")
+
+
+def test_the_node_command_runs_from_a_file_system_that_is_mounted_noexec(tmp_path):
+    """As far as execve(2) is concerned, a file without its permission is the same."""
+    path = tmp_path / "gpunode"
+    path.write_text('#!/bin/sh\necho "$1 to you"\n')
+    path.chmod(0o600)
+    made = run.Run(str(tmp_path), lambda: str(path))
+    run._commands(made)
+    assert made.differences == []
+    assert made.texts["gpunode/help.txt"].endswith("help to you\n")

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from ..core.child import Child, Report, end_children_with_this_process
 from ..core.frozen import frozen
-from ..core.host import Host
+from ..core.host import Host, LockHeld
 from ..core.resource import NodeError
 from ..facts import gpu_info
 from ..facts.nvml import binding
@@ -37,6 +37,9 @@ _CLOSED = "the time limit of the whole run was used up before its turn"
 AGAIN = (GPU_LANE, "log")
 # Lanes that begin when the checks of GPUs have been looked for: what these have seen spares them most of their calls.
 AFTER_GPUS = ("settings",)
+# Held while active checks run. Two runs at once would measure each other, and each finds GPUs in use by the other.
+ACTIVE_LOCK = "health_active"
+_OTHER_RUN_SECONDS = 3.0
 # A check without anything to measure finds that out in this time.
 _IDLE_SECONDS = 20.0
 
@@ -88,6 +91,29 @@ def with_load(
     looked = look(others, evidence, call_timeout, tell) if others else {}
     if not active:
         return looked, {}
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(evidence.host.lock(ACTIVE_LOCK, _OTHER_RUN_SECONDS))
+        except LockHeld:
+            busy = NodeError("this node", "another run of active checks loads it", "run it again when that has ended")
+            return {**looked, **{check.id: Looked(None, busy, 0.0) for check in active}}, {}
+        except NodeError:
+            pass  # a user without rights, or a full /run: each check looks for processes on the GPUs itself
+        return _loaded(active, others, looked, evidence, call_timeout, tell, seconds, planned, show)
+
+
+def _loaded(
+    active: List[Check],
+    others: Sequence[Check],
+    looked: Dict[str, Looked],
+    evidence: Evidence,
+    call_timeout: float,
+    tell: Tell,
+    seconds: Optional[float],
+    planned: Optional[budget.Plan],
+    show: Show,
+) -> Tuple[Dict[str, Looked], Dict[str, Looked]]:
+    """What :func:`with_load` returns, with the active checks."""
     course = None if planned is None else _Course(planned, show)
     if planned is not None and course is not None and seconds is not None:
         order = {part.check: place for place, part in enumerate(planned.parts)}

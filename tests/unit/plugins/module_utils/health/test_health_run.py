@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import pathlib
 import signal
 import time
 
@@ -131,3 +133,20 @@ print(json.dumps([one is other, [sorted(gpu.groups) for gpu in one.gpus], [gpu.f
     same, groups, well = machine.python(code)
     assert same and groups == [["ecc", "repair"]] * 8
     assert well == [True, True, False, True, True, True, True, True]
+
+
+def test_two_runs_of_active_checks_do_not_load_a_node_at_once(evidence):
+    passive, active = check("passive", fine), dataclasses.replace(check("active", fine), cost=Cost.ACTIVE)
+    with evidence.host.lock(run.ACTIVE_LOCK):
+        looked, again = run.with_load([passive, active], evidence, 1.0)
+    assert looked["passive"].seen == "seen" and again == {}
+    assert looked["active"].seen is None and "another run of active checks loads it" in str(looked["active"].error)
+    looked, dummy = run.with_load([passive, active], evidence, 1.0)
+    assert looked["active"].seen == "seen"
+    assert not evidence.host.locked(run.ACTIVE_LOCK)
+
+
+def test_active_checks_run_where_there_can_be_no_lock(evidence, monkeypatch):
+    (pathlib.Path(evidence.host.path("/run"))).write_text("no directory")
+    active = dataclasses.replace(check("active", fine), cost=Cost.ACTIVE)
+    assert run.with_load([active], evidence, 1.0)[0]["active"].seen == "seen"

@@ -168,7 +168,7 @@ class Child(Generic[Item]):
                 _Here.watch = self._watch
                 if _Here.tied:
                     die_with_parent(parent)
-                _let_go(writing)
+                keep_only(writing)
                 _child(task, writing, self._watch)
                 status = 0
             finally:
@@ -255,8 +255,8 @@ def collect(task: Callable[[Report], Iterable[Item]], silence_seconds: float) ->
     return Collected(tuple(child.items), child.hung_at)
 
 
-def _let_go(keep: int) -> None:
-    """Close every file that came over from the parent; the standard ones become /dev/null."""
+def keep_only(keep: int) -> None:
+    """In a new process: close every other file that came over from the parent; the standard ones become /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         if standard != keep:

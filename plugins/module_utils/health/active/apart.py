@@ -20,7 +20,7 @@ import subprocess
 import time
 from typing import Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
-from ...core.child import Child, Report, at, die_with_parent
+from ...core.child import Child, Report, at, die_with_parent, keep_only
 from ...core.resource import NodeError
 from . import bind
 
@@ -186,10 +186,54 @@ def started(
         )
     except OSError as error:
         raise NodeError(argv[0], "it cannot be started ({0})".format(error.strerror), "look at its file") from error
+    with _guarded(process.pid, stop):
+        try:
+            yield process
+        finally:
+            _end(process, stop)
+
+
+@contextlib.contextmanager
+def _guarded(group: int, stop: int) -> Iterator[None]:
+    """What a tool has started (a script of the site) ends, too, if this process is killed meanwhile: the kernel would
+    end the tool alone. A process of its own waits for that."""
+    reading, writing = os.pipe()
     try:
-        yield process
+        guard = os.fork()
+    except OSError:  # the node has no process left: the kernel still ends the tool itself
+        os.close(reading)
+        os.close(writing)
+        yield
+        return
+    if guard == 0:
+        try:
+            os.setsid()  # ^C is not for it
+            keep_only(reading)
+            if not os.read(reading, 1):  # the other end was closed without a word
+                _end_group(group, stop)
+        finally:
+            os._exit(0)
+    os.close(reading)
+    try:
+        yield
     finally:
-        _end(process, stop)
+        with contextlib.suppress(OSError):  # somebody ended the guard
+            os.write(writing, b"1")
+        os.close(writing)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(guard, 0)
+
+
+def _end_group(group: int, stop: int) -> None:
+    """The kernel has sent ``stop`` to the tool itself, so that one is given some time before all of them get it."""
+    with contextlib.suppress(OSError):  # until there is nobody left
+        for number in () if stop == signal.SIGKILL else (0, stop):
+            os.killpg(group, number)
+            deadline = time.monotonic() + _GRACE_SECONDS / 2
+            while time.monotonic() < deadline:
+                time.sleep(0.05)
+                os.killpg(group, 0)
+        os.killpg(group, signal.SIGKILL)
 
 
 def _prepare(parent: int, stop: int) -> None:

@@ -280,8 +280,13 @@ def test_a_tool_that_wants_to_be_interrupted_is_interrupted_first(tmp_path, inhe
     assert note.read_text() == "stopped\n"
 
 
+# A program, and a script that starts one.
+KILLED = ("echo $$ >>{0}; exec sleep 300", "sleep 300 & echo $! >>{0}; wait")
+
+
+@pytest.mark.parametrize("tool", KILLED, ids=["a program", "a script"])
 @pytest.mark.parametrize("victim", ["the process apart", "the check"])
-def test_nothing_is_left_when_a_check_is_killed(tmp_path, victim):
+def test_nothing_is_left_when_a_check_is_killed(tmp_path, victim, tool):
     """The runner kills a check that is past its limit, without a chance to clean up."""
     note = tmp_path / "pids"
     code = (
@@ -289,9 +294,9 @@ def test_nothing_is_left_when_a_check_is_killed(tmp_path, victim):
         "from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart\n"
         "def task():\n"
         "    open({0!r}, 'a').write(str(os.getpid()) + '\\n')\n"
-        "    apart.run(['/bin/sh', '-c', 'echo $$ >>{1}; exec sleep 300'], 300, apart.environment())\n"
+        "    apart.run(['/bin/sh', '-c', {1!r}], 300, apart.environment())\n"
         "apart.measure('x', 300, task, None, ())\n"
-    ).format(str(note), note)
+    ).format(str(note), tool.format(note))
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
@@ -301,6 +306,28 @@ def test_nothing_is_left_when_a_check_is_killed(tmp_path, victim):
     os.kill(process.pid if victim == "the check" else int(note.read_text().split()[0]), signal.SIGKILL)
     assert process.wait(timeout=30) != 0
     assert gone(note, 2)
+
+
+def test_a_tool_whose_check_was_killed_has_time_to_stop(tmp_path, monkeypatch):
+    """dcgmi stops its host engine when it is interrupted."""
+    note = tmp_path / "pids"
+    script = "trap 'echo stopped >>{0}.told' INT; echo $$ >{0}; while true; do sleep 0.1; done".format(note)
+    monkeypatch.setattr(apart, "_GRACE_SECONDS", 2.0)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            apart.run(["/bin/sh", "-c", script], 300, apart.environment(), signal.SIGINT)
+        finally:
+            os._exit(1)
+    while not (note.exists() and note.read_text().strip()):
+        time.sleep(0.05)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    time.sleep(0.6)
+    told = tmp_path / "pids.told"
+    assert told.read_text() == "stopped\n" and state(note.read_text().strip()) not in ("Z", "")
+    assert gone(note, 1) and told.read_text().count("stopped") == 2
 
 
 def gone(note, count):

@@ -129,7 +129,10 @@ def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...], Tuple[s
     from ..data.returns import ACTIVE  # not wanted before a job
 
     clean = (Outcome.PASS, Outcome.WARN)
-    passed = tuple(sorted(one.id for one in verdict.results if one.id in ACTIVE and one.outcome in clean))
+    # An observed check counts for nothing, but it was not made.
+    not_made = {one.check for one in verdict.observed if one.finding.code == NOT_COVERED}
+    made = [one for one in verdict.results if one.id in ACTIVE and one.id not in not_made]
+    passed = tuple(sorted(one.id for one in made if one.outcome in clean))
     missing = tuple(sorted(one.id for one in verdict.results if one.id in ACTIVE and _has_no_tool(one)))
     return passed, tuple(sorted(one for one in verdict.not_applicable if one in ACTIVE)), missing
 

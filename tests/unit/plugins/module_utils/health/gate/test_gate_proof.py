@@ -32,14 +32,18 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.set
     applied,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import run as remedy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.run import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     NOT_COVERED,
     Cost,
+    Expected,
     Finding,
+    NotCovered,
     Outcome,
     Remedy,
     Result,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain, slurmd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
@@ -190,6 +194,18 @@ def test_a_proof_is_tried_once_an_hour_and_three_times_in_all():
     # A clock that was set back by years holds nothing up.
     debt = dataclasses.replace(known.debt, attempts=1, tried=NOW + 1e9)
     assert decided(dataclasses.replace(known, debt=debt)).prove
+
+
+@pytest.mark.parametrize("observe", [(), ("gpu_compute",)])
+def test_an_observed_check_that_had_no_time_is_still_owed(observe):
+    (compute,) = [check for check in active.CHECKS if check.id == "gpu_compute"]
+    late = NotCovered("check gpu_compute", "no time of the budget is left for it", "run it alone")
+    expected = Expected("", {}, {}, {}, {}, {}, NOW)
+    made = judge("n1", Cost.ACTIVE, [compute], {"gpu_compute": Looked(None, late, 0.0)}, expected, observe=observe)
+    entry = Entry.of(made)
+    assert entry.passed == ()
+    debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),), passed=("gpu_memory_test", "host_device_bandwidth"))
+    assert proof.left(debt.proved(entry) if entry.proves else debt).checks == ("gpu_compute",)
 
 
 def test_attempts_of_an_earlier_release_do_not_keep_a_node_out(tmp_path):

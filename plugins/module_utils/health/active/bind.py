@@ -41,10 +41,11 @@ def to_node(node: Optional[int], cpus: Sequence[int]) -> None:
     mask[node // 64] = 1 << (node % 64)
     libc = ctypes.CDLL(None, use_errno=True)
     failed = libc.syscall(ctypes.c_long(number), ctypes.c_long(_MPOL_BIND), mask, ctypes.c_ulong(_MAX_NODES + 1))
-    if failed and ctypes.get_errno() not in _REFUSED_IN_CONTAINERS:
+    if failed and ctypes.get_errno() not in _FIRST_TOUCH:
         reason = "this process cannot have its memory there ({0})".format(os.strerror(ctypes.get_errno()))
         raise NodeError("NUMA node {0}".format(node), reason, remedy)
 
 
-# EPERM: seccomp of a container; ENOSYS: a kernel without NUMA. First touch from the bound CPUs does the same there.
-_REFUSED_IN_CONTAINERS = (1, 38)
+# EPERM: seccomp of a container; ENOSYS: a kernel without NUMA; EINVAL: a node without memory, as on a board with empty
+# slots. First touch from the bound CPUs does the same there.
+_FIRST_TOUCH = (1, 22, 38)

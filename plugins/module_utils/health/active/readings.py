@@ -9,6 +9,7 @@ import dataclasses
 import statistics
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
+from ...core.frozen import replaced
 from ...core.resource import NodeError
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy, Threshold
 from .survey import Found
@@ -106,6 +107,8 @@ def _against_limit(reading: Reading, name: str, value: float, expected: Expected
     threshold = expected.thresholds.get(name)
     if threshold is None and figure.limit_of is not None:
         threshold = figure.limit_of(reading.kind)
+        if threshold is not None and _slower_as_declared(expected):
+            threshold = replaced(threshold, fail=None)
     limit = None if threshold is None else threshold.limit(value)
     if threshold is None or limit is None:
         return []
@@ -116,6 +119,17 @@ def _against_limit(reading: Reading, name: str, value: float, expected: Expected
     if outcome is Outcome.FAIL:
         return [_low(outcome, reading, reason, figure.remedy, figure.action, Certainty.LIKELY, name)]
     return [_low(outcome, reading, reason, "watch it, and " + figure.remedy, Remedy.WATCH, Certainty.POSSIBLE, name)]
+
+
+def _slower_as_declared(expected: Expected) -> bool:
+    """Whether this node's own declaration limits clocks or power. The limit of a product knows nothing of that, so it
+    warns at the most; a limit of the profile or of the settings is meant for this node."""
+    section = expected.declared.get("gpu_settings") or {}
+    return any(
+        isinstance(one, Mapping)
+        and (isinstance(one.get("clocks"), Mapping) or isinstance(one.get("power_limit_watts"), (int, float)))
+        for one in (section, *(section.get("overrides") or ()))
+    )
 
 
 def _low(

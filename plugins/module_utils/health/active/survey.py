@@ -23,6 +23,7 @@ from ...facts.nvml.identity import normalise_pci_address
 from ...facts.nvml.status import Status
 from ...facts.topology import Topology
 from ...slurm import on_node
+from ...slurm.types import gpu_names
 from ..evidence import Evidence
 from ..types import Remedy
 from . import apart
@@ -81,6 +82,17 @@ def node_is_free(host: Host) -> None:
         raise NodeError("this node", "job {0} runs on it".format(", ".join(others)), _WAIT)
 
 
+def _whole_node(environment: Mapping[str, str], count: int) -> None:
+    """Pure. Slurm can give the other GPUs to another job at any moment.
+
+    :raises NodeError: this process belongs to a job that has a part of the ``count`` GPUs only.
+    """
+    own = gpu_names(environment.get("SLURM_JOB_GPUS", ""))
+    if environment.get("SLURM_JOB_ID") and 0 < len(own) < count:
+        reason = "this job has {0} of its {1} GPUs, and the checks load all of them".format(len(own), count)
+        raise NodeError("this node", reason, "give the job the whole node (srun --exclusive --gpus-per-node=...)")
+
+
 def gpus(evidence: Evidence) -> Optional[Found]:
     """The GPUs of a free node that CUDA shows, too; None: this node has none.
 
@@ -93,6 +105,7 @@ def gpus(evidence: Evidence) -> Optional[Found]:
         if answer.status in (Status.NO_GPU.value,) or not answer.pci_gpus:
             return None
         raise NodeError("the GPUs of this node", answer.message, "repair what the check of GPUs tells first")
+    _whole_node(os.environ, len(answer.gpus))
     busy = [
         "{0} ({1})".format(process.name or "a process", process.pid)
         for gpu in answer.gpus

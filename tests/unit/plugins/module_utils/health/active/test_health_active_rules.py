@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
 import signal
@@ -18,7 +19,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import chi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import settings
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, checks, survey, tools
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
+    apart,
+    bind,
+    checks,
+    survey,
+    tools,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.tools import (
     CUDA_FAULTS,
     DCGM_SEVERITIES,
@@ -148,6 +155,36 @@ def test_a_node_without_a_gpu_has_nothing_to_measure(machine):
 
 
 # Tools ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "refused"),
+    [
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1"}, "2 of its 8 GPUs"),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1,2,3,4,5,6,7"}, ""),
+        ({"SLURM_JOB_ID": "7"}, ""),  # this Slurm divides no GPUs
+        ({"SLURM_JOB_GPUS": "0"}, ""),  # no job: a variable that a shell kept
+        ({}, ""),
+    ],
+)
+def test_a_job_with_a_part_of_the_gpus_loads_none(environment, refused):
+    if not refused:
+        survey._whole_node(environment, 8)
+        return
+    with pytest.raises(NodeError, match=refused):
+        survey._whole_node(environment, 8)
+
+
+def test_a_numa_node_without_memory_leaves_it_to_the_first_touch(monkeypatch):
+    """The kernel answers EINVAL."""
+
+    class Kernel:
+        def syscall(self, *dummy):
+            ctypes.set_errno(22)
+            return -1
+
+    monkeypatch.setattr(bind.ctypes, "CDLL", lambda *dummy, **more: Kernel())
+    bind.to_node(0, sorted(os.sched_getaffinity(0)))
 
 
 @pytest.mark.parametrize("name", ["python", "nvidia_smi"])

@@ -23,7 +23,7 @@ WELL = memory_on_gpu.Tested(
 )
 
 
-def judged(*tested, kind=H100, **limits):
+def judged(*tested, kind=H100, settings=None, **limits):
     readings = tuple(
         Reading(
             "GPU {0}".format(number),
@@ -36,7 +36,8 @@ def judged(*tested, kind=H100, **limits):
     seen = memory_test.Seen(
         Readings("", readings), tuple((reading.thing, reading.key, one) for reading, one in zip(readings, tested))
     )
-    expected = Expected("p", {}, {}, {**LIMITS, **limits}, {}, {}, 0.0)
+    declared = {} if settings is None else {"gpu_settings": settings}
+    expected = Expected("p", {}, declared, {**LIMITS, **limits}, {}, {}, 0.0)
     return memory_test.judge(seen, expected)
 
 
@@ -111,6 +112,23 @@ def test_an_unproven_limit_never_fails_and_a_limit_of_the_profile_takes_preceden
     limit = {memory_test.FIGURE: Threshold("higher", None, 90.0, "the profile")}
     assert told(judged(at(100.0), kind=V100, **limit)) == []
     assert told(judged(at(100.0), kind="NVIDIA GeForce RTX 4090")) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "outcome"),
+    [
+        ({"clocks": {"memory_mhz": 1593}}, "warn"),
+        ({"power_limit_watts": 350}, "warn"),
+        ({"clocks": "max", "overrides": [{"gpu": "0", "clocks": {"graphics_mhz": 900}}]}, "warn"),
+        ({"clocks": "max", "power_limit_watts": "max", "overrides": [{"gpu": "0", "ecc": True}]}, "fail"),
+        ({"persistence": True}, "fail"),
+        (None, "fail"),
+    ],
+)
+def test_the_limit_of_a_product_fails_no_gpu_whose_clocks_or_power_are_limited_as_declared(settings, outcome):
+    assert told(judged(at(1800.0), settings=settings))[0][:2] == (outcome, "low_gpu_memory")
+    limit = {memory_test.FIGURE: Threshold("higher", None, 1900.0, "the profile")}
+    assert told(judged(at(1800.0), settings=settings, **limit))[0][0] == "fail"
 
 
 def test_a_gpu_that_was_compared_on_the_host_has_no_rate_and_the_reason_is_reported():

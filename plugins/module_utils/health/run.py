@@ -155,13 +155,13 @@ class _Course:
         left = self.ends - time.monotonic()
         found = budget.turn(self.planned, check.id, left)
         if found is None:
-            raise self.not_covered(check, "no time of the budget is left for it")
+            span = _span(self.planned, check)
+            least = "" if span is None else "; it takes at least {0:.0f} s here".format(span.least)
+            raise self.not_covered(check, "no time of the budget is left for it" + least)
         return found
 
     def not_covered(self, check: Check, why: str) -> NotCovered:
-        span = _span(self.planned, check)
-        least = "" if span is None else "; it takes at least {0:.0f} s here".format(span.least)
-        reason = "not covered by the {0:g} s for the active checks: {1}{2}".format(self.planned.budget or 0, why, least)
+        reason = "not covered by the {0:g} s for the active checks: {1}".format(self.planned.budget or 0, why)
         return NotCovered("check " + check.id, reason, "run it alone, or with more time")
 
     def done(self, check: str) -> None:
@@ -235,7 +235,8 @@ def look(
             select.select([lane.child for lane in busy], [], [], min(lane.child.glance_seconds for lane in busy))
             for lane in busy:
                 lane.step()
-                if course is not None and lane.left:
+                # Between two checks the child still has the label of the one that ended.
+                if course is not None and lane.left and lane.child.label == lane.left[0].id:
                     course.at(lane.child.label, lane.child.place)
     finally:
         for lane in running:
@@ -280,7 +281,8 @@ class _Lane:
         check, child = self.left.pop(0), self.child
         took = time.monotonic() - self._since
         if child.hung_at is not None and self._course is not None and took < check.seconds:
-            error: NodeError = self._course.not_covered(check, "it was cut off after {0:.0f} s".format(took))
+            place = ", still at work on " + child.place if child.place else ""
+            error: NodeError = self._course.not_covered(check, "it was cut off after {0:.0f} s{1}".format(took, place))
             self._done(check, Looked(None, error, took))
             self._go_on()
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 
 import pytest
@@ -196,9 +197,21 @@ def loads_three_gpus(evidence):
     return [answer() for answer in apart.side_by_side(tasks, 20.0)]
 
 
+def one_gpu_hangs(evidence):
+    tasks = [
+        apart.Task("GPU 0 (0000:00:00.0)", naps),
+        apart.Task("GPU 1 (0000:01:00.0)", functools.partial(hangs, None)),
+    ]
+    return [answer() for answer in apart.side_by_side(tasks, 20.0)]
+
+
 def naps():
     time.sleep(0.8)
     return "loaded"
+
+
+def naps_briefly(evidence):
+    time.sleep(0.03)
 
 
 def unknown_of(verdict):
@@ -235,7 +248,15 @@ def test_a_check_that_hangs_is_cut_off_and_the_later_ones_still_have_their_turn(
     looked, verdict = verdict_of(evidence, [check("a", hangs, 1, 2), check("b", share, 1, 2)], seconds=3.0)
     assert time.monotonic() - began < 3.0 + 2.0
     assert looked["b"].seen is not None
-    assert unknown_of(verdict) == {"a": [NOT_COVERED]} and "cut off after" in str(verdict.results[0].findings[0])
+    (finding,) = verdict.results[0].findings
+    assert unknown_of(verdict) == {"a": [NOT_COVERED]} and "cut off after" in str(finding)
+    assert "at least" not in str(finding), "it had more than that"
+
+
+def test_a_check_that_is_cut_off_names_the_gpu_that_did_not_end(evidence):
+    looked, verdict = verdict_of(evidence, [check("a", one_gpu_hangs, 1, 2), check("b", share, 1, 2)], seconds=3.0)
+    assert looked["b"].seen is not None
+    assert "s, still at work on GPU 1 (0000:01:00.0)" in str(verdict.results[0].findings[0])
 
 
 def test_a_check_that_hangs_until_its_own_limit_is_a_hang_however_large_the_budget(evidence):
@@ -282,6 +303,15 @@ def test_progress_names_the_check_and_the_gpus_that_work_at_the_moment(evidence)
     assert (first.check, first.remaining_seconds, first.plan.gpus) == ("", 27, 2)
     assert ("a", "all 3 GPUs") in {(one.check, one.place) for one in others}
     assert all(19 + 7 - 2 < one.remaining_seconds <= 27 for one in others if one.check == "a")
+    numbers = {(one.check, one.done) for one in others}
+    assert ("a", 0) in numbers and numbers <= {("a", 0), ("b", 1)}, "the number is that of another check"
+
+
+def test_progress_never_has_the_name_of_a_check_that_ended(evidence):
+    seen = []
+    names = "abcdefgh"
+    verdict_of(evidence, [check(name, naps_briefly, 1, 1) for name in names], show=seen.append)
+    assert {(one.check, one.done) for one in seen[1:]} <= set(zip(names, range(len(names))))
 
 
 @pytest.mark.parametrize(

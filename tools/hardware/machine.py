@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import pwd
 import re
@@ -36,6 +37,13 @@ _SERIALS = (
 # Of virtual machines and of boards whose maker set none.
 _NO_SERIALS = {"", "none", "0", "unknown", "not specified", "to be filled by o.e.m.", "default string", "system"}
 _SHORTEST_SERIAL = 5
+# Of the kernel, and of the check that reports its lines.
+_NAME = r"([0-9A-Za-z][0-9A-Za-z.:_%-]{0,254})"
+_SERVER = (
+    re.compile(r"\b(?:nfs|lockd): server " + _NAME + r"(?= not | OK\b)"),
+    re.compile(r"\"NFS server " + _NAME + r"(?=\")"),
+    re.compile(r"\bNFS server " + _NAME + r"(?=: )"),
+)
 
 
 def read(path: str) -> str:
@@ -68,6 +76,21 @@ def known(gpus: Sequence[Dict[str, Any]]) -> Dict[str, List[str]]:
             if len(one) >= _SHORTEST_SERIAL and one.lower() not in _NO_SERIALS and set(one) != {"0"}
         ),
     }
+
+
+def of_site(texts: Iterable[str], declared: str) -> Dict[str, List[str]]:
+    """What names the site of this machine, by kind: the NFS servers in ``texts``, and the owners and reasons in the
+    section ``health`` of the declaration, whose path is ``declared``."""
+    try:
+        section = json.loads(read(declared) or "{}").get("health", {})
+        entries = [one for name in ("silences", "overrules") for one in section.get(name, [])]
+        people = {name: {str(one[name]) for one in entries if one.get(name)} for name in ("owner", "reason")}
+    except (ValueError, AttributeError, TypeError):
+        people = {}
+    servers = {name for text in texts for form in _SERVER for name in form.findall(text)}
+    # A shorter one may be a word that means something else elsewhere; where JSON names it, the mask finds it.
+    longer = {name: sorted(one for one in values if len(one) >= _SHORTEST_SERIAL) for name, values in people.items()}
+    return {"server": sorted(servers), **longer}
 
 
 def description() -> str:

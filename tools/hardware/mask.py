@@ -38,6 +38,9 @@ _NAMED = re.compile(
     r"(\"?)([\w][\w.-]*)",
     re.IGNORECASE,
 )
+# Of a silence, as JSON has it.
+_OWNER = re.compile(r'("owner": ")(?:[^"\\]|\\.)*("(?:,\s*"reason": "(?:[^"\\]|\\.)*")?)')
+_REASON = re.compile(r'("reason": ")(?:[^"\\]|\\.)*')
 _HOME = re.compile(r"(/(?:home|users|Users)/)[^/\s:\"']+")
 
 
@@ -60,7 +63,12 @@ class Mask:
         for pattern in _FORMS:
             text = pattern.sub(self._shape, text)
         text = _HOME.sub(r"\g<1>[user]", text)
+        text = _OWNER.sub(self._owner, text)
         return _NAMED.sub(self._value, text)
+
+    def _owner(self, found: Match[str]) -> str:
+        self.masked += 1
+        return found.group(1) + "[owner]" + _REASON.sub(r"\g<1>[reason]", found.group(2))
 
     def _shape(self, found: Match[str]) -> str:
         self.masked += 1

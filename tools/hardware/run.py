@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import given_file
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration, given_file
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.child import collect
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
@@ -283,7 +283,8 @@ def _written(run: Run, output: str) -> int:
     """The size of the archive in bytes. What names the machine, and secrets, are not in it."""
     lines = ["differences: {0}".format(len(run.differences)), *run.differences, "", "notes:", *run.notes]
     run.texts["summary.txt"] = "\n".join(lines) + "\n"
-    mask, secrets = Mask(machine.known(run.document["gpus"])), Filter()
+    known = {**machine.known(run.document["gpus"]), **machine.of_site(run.texts.values(), declaration.PATH)}
+    mask, secrets = Mask(known), Filter()
     files = {name: mask.text(secrets.text(text)) for name, text in sorted(run.texts.items())}
     return archive.write(output, "gpu-node-hardware", files, time.time())
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +40,32 @@ IDENTITIES = [
 @pytest.mark.parametrize(("text", "masked"), IDENTITIES)
 def test_what_names_a_machine_is_masked(text, masked):
     assert Mask(KNOWN).text(text) == masked
+
+
+def test_what_names_the_site_is_masked(tmp_path):
+    silence = {"finding": "gpu_ecc/*", "until": "2027-01-01", "owner": "Bob bob@site.example", "reason": "ticket 4711"}
+    declared = tmp_path / "node.json"
+    overrule = {"owner": "Eve Adams", "reason": "moved to row 7"}
+    declared.write_text(json.dumps({"health": {"silences": [silence], "overrules": [overrule]}}))
+    texts = [
+        '"thing": "NFS server filer9", "key": "filer9", "reason": "it does not answer"',
+        "[4.2] nfs: server nas01.site.example not responding, still trying",
+        json.dumps({"silenced": [{"finding": {"reason": "an NFS server hangs"}, "silence": silence}]}),
+        "overruled by Eve Adams: moved to row 7",
+        '{"owner": "gpu", "reason": "a \\"quoted\\" word"}, "reason": "the GPU is lost"',
+    ]
+    mask = Mask(machine.of_site(texts, str(declared)))
+    masked = "\n".join(map(mask.text, texts))
+    for word in ("filer9", "nas01", "Bob", "site.example", "4711", "Eve", "row 7", "quoted", '"gpu"'):
+        assert word not in masked, masked
+    assert "an NFS server hangs" in masked and "NFS server [server]" in masked and "the GPU is lost" in masked
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"health": []}', '{"health": {"silences": [1]}}'])
+def test_a_declaration_that_cannot_be_read_names_nobody(tmp_path, content):
+    (tmp_path / "node.json").write_text(content)
+    found = machine.of_site(["no server"], str(tmp_path / "node.json"))
+    assert not any(found.values())
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from .turns import Turns
 TO, FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
 BOTH = "host_device_both_directions_gigabytes_per_second"
 TOGETHER = "host_to_device_together_gigabytes_per_second"
-_REMEDY = "compare the PCIe link with the check of its width and generation, then reboot; replace it if it stays"
+_REMEDY = "compare the PCIe link with the check of its width and generation, then reboot; replace it if it stays slow"
 _TOGETHER_REMEDY = "compare the placement of GPUs and NUMA nodes with a node of the same kind (gpunode topo)"
 FIGURES: Dict[str, Figure] = {
     TO: Figure("host to device", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings", limit_of(TO)),
@@ -50,7 +50,7 @@ _SIZE, _BLOCK = 128 * 2**20, 2**20
 _TOGETHER_SECONDS = 0.5
 _ALONE = 1  # the step of Turns that ends when a GPU has copied alone
 _CHANGED = "data that was copied between it and its host is changed ({0})"
-_REPLACE = "no job on it; replace the GPU or the machine: its PCIe link changes data silently"
+_REPLACE = "keep jobs off it, and replace the GPU or the machine: its PCIe link changes data silently"
 Figures = Tuple[Tuple[str, float], ...]
 
 

@@ -69,7 +69,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         "{0} of {1} runs in {2} failed the residual check ({3:.3g})".format(
             len(wrong), len(seen.runs), seen.path, wrong[0].residual
         ),
-        "let no job on it; find the GPU that computes wrong with gpu_memory_test and gpu_compute",
+        "keep jobs off it; find the GPU that computes wrong with gpu_memory_test and gpu_compute",
         Remedy.REPLACE,
         Certainty.LIKELY,
         code="wrong_result",

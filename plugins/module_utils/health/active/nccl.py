@@ -112,7 +112,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         Outcome.FAIL,
         _NODE,
         "the sum over all GPUs came out wrong in {0:g} places".format(seen.wrong),
-        "let no job on it; find the GPU with the memory test, and halve the set with all_reduce_perf -g",
+        "keep jobs off it; find the GPU with the memory test, and halve the set with all_reduce_perf -g",
         Remedy.REPLACE,
         Certainty.LIKELY,
         code="wrong_result",

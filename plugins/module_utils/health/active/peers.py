@@ -220,7 +220,7 @@ _APART = _Fault(Outcome.FAIL, "no_peer_access", "no peer access with {0}, though
 _LINKED_APART = _Fault(
     Outcome.WARN, "no_peer_access", "no peer access with {0}, though NVML shows an NVLink between them"
 )
-_NO_JOB = "no job on it, because data changes silently; "
+_NO_JOB = "keep jobs off it, because data changes silently; "
 # An IOMMU that translates breaks peer copies over PCIe: CUDA C++ Programming Guide, "IOMMU on Linux".
 _IOMMU = "switch IOMMU and ACS off where GPUs copy over PCIe, then reboot; replace the machine if it recurs"
 _CHANGED = _Fault(

@@ -88,7 +88,7 @@ def measure(folder: str, wanted: int, program: object = None) -> Tuple[Tuple[str
             if isinstance(program, str):
                 write, read = _fio(program, handle, size)
     except direct_io.Different as error:
-        remedy = "let no job on it, and look at the array and its disks: data on it are not safe"
+        remedy = "keep jobs off it, and look at the array and its disks: data on it is not safe"
         raise Changed(folder, "it reads other data than were written ({0})".format(error), remedy) from error
     except OSError as error:
         reason = "it cannot be written and read ({0})".format(error.strerror)

@@ -30,7 +30,9 @@ from . import apart
 from .cuda import Cuda, CudaError
 
 _CUDA_SECONDS = 60.0
-_UNSEEN = "look at the kernel log for an Xid and at nvidia-fabricmanager, then reboot; replace the GPU if it stays"
+_UNSEEN = (
+    "look at the kernel log for an Xid and at nvidia-fabricmanager, then reboot; replace the GPU if it stays missing"
+)
 _WAIT = "wait until it has ended, or drain the node first; active checks never run beside a job"
 
 

@@ -144,10 +144,10 @@ def threshold(kind: str, figure: str) -> Optional[Threshold]:
 def threshold_of(product: Product) -> Threshold:
     shares = SHARES[product.figure]
     if not product.proven:
-        text = "this collection, unproven: {0:g} of {1:g} ({2})"
+        text = "this collection, unproven ({0:.0%} of {1:g}: {2})"
         source = text.format(shares.unproven, product.value, product.source)
         return Threshold("higher", product.value * shares.unproven, None, source)
-    text = "this collection: warn {0:g}, fail {1:g} of {2:g} ({3})"
+    text = "this collection ({0:.0%} of {2:g} warns, {1:.0%} fails: {3})"
     source = text.format(shares.warn, shares.fail, product.value, product.source)
     return Threshold("higher", product.value * shares.warn, product.value * shares.fail, source)
 

@@ -588,7 +588,7 @@ def test_data_that_changes_on_its_way_is_a_failure_whatever_the_rates_are(change
     judgement = beside({}, changed=changed)
     assert told(judgement) == expected
     (finding,) = judgement.findings
-    assert TEXT in finding.reason and "no job on it" in finding.remedy
+    assert TEXT in finding.reason and "keep jobs off it" in finding.remedy
     assert ("while all GPUs copy at once" in finding.reason) == all(one[2] for one in changed)
 
 

@@ -12,7 +12,7 @@ import os
 import pwd
 import re
 import socket
-from typing import Any, Dict, List, Sequence, Set
+from typing import Any, Dict, Iterable, List, Sequence, Set
 
 from .mask import COMMON_HOSTS, COMMON_USERS, VOCABULARY
 

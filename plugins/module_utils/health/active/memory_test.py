@@ -49,7 +49,7 @@ _HOST_SECONDS = 300.0
 _COVERED = 0.98
 # The driver, a context and a display hold less than the rest, also of small GPUs.
 _FREE = 0.8
-_WRONG = "let no job on it, and have the GPU replaced: its memory does not keep what is written"
+_WRONG = "keep jobs off it, and have the GPU replaced: its memory does not keep what is written"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,7 +48,10 @@ def look(evidence: Evidence) -> Seen:
         return Seen(not_applicable="this node has no GPU")
     if found.partitioned:
         return Seen(not_applicable="DCGM does not diagnose GPUs in MIG mode")
-    program = tools.need(evidence.host, evidence.settings, "dcgmi")
+    # An additional check: memory, arithmetic and links need no tool.
+    program = tools.find(evidence.host, evidence.settings, "dcgmi")
+    if program is None:
+        return Seen(not_applicable="dcgmi is not installed")
     argv = [program, "diag", "-r", str(level), "-j"]
     # It stops the diagnosis in the host engine when it is interrupted; killed, it would leave it running.
     task = functools.partial(apart.run, argv, LEVEL_SECONDS[level], apart.environment(), signal.SIGINT)

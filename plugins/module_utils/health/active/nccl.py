@@ -50,7 +50,10 @@ def look(evidence: Evidence) -> Seen:
         return Seen(Readings(not_applicable="there are no two GPUs here that are whole"))
     if len(found.gpus) < 2:
         return Seen(Readings(readings=of_silent(found)))
-    program = tools.need(evidence.host, evidence.settings, "all_reduce_perf")
+    # An additional check: the copies between the GPUs need no tool.
+    program = tools.find(evidence.host, evidence.settings, "all_reduce_perf")
+    if program is None:
+        return Seen(Readings(not_applicable="all_reduce_perf is not installed"))
     size = message_bytes(min(gpu.memory_bytes for gpu in found.gpus))
     count = len(found.gpus)
     argv = [program, "-b", str(size), "-e", str(size), "-g", str(count), "-n", "10", "-w", "3", "-c", "1"]

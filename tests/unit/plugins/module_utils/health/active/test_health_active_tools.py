@@ -102,14 +102,19 @@ def test_all_reduce_over_all_gpus(machine, health):
     assert health.findings(slow) == [("nccl_all_reduce", "low_nccl_allreduce_busbw", "", "fail", "look")]
 
 
-def test_a_tool_that_is_missing_is_unknown_with_the_remedy(machine, health):
+def test_an_additional_check_without_its_tool_does_not_apply_unless_a_setting_names_it(machine, health):
     node = machine("nd96isr_h100_v5", "gpu.count=2")
     verdict = node.check("nccl_all_reduce", "dcgm_diagnosis")
-    assert [(one[0], one[3]) for one in health.findings(verdict)] == [
+    assert health.findings(verdict) == []
+    assert verdict["not_applicable"] == {
+        "nccl_all_reduce": "all_reduce_perf is not installed",
+        "dcgm_diagnosis": "dcgmi is not installed",
+    }
+    named = node.check("nccl_all_reduce", "dcgm_diagnosis", tools={"all_reduce_perf": "/opt/x", "dcgmi": "/opt/y"})
+    assert [(one[0], one[3]) for one in health.findings(named)] == [
         ("nccl_all_reduce", "unknown"),
         ("dcgm_diagnosis", "unknown"),
     ]
-    assert "setting tools.all_reduce_perf" in verdict["results"][0]["findings"][0]["remedy"]
 
 
 def test_a_sum_that_came_out_wrong_is_a_fault_whatever_its_rate(health):

@@ -169,7 +169,7 @@ def plain(value: Any, characters_max: int = CHARACTERS_MAX, values_max: int = VA
         if left["characters"] < 0:
             raise Untrusted(_LARGE)
         # Most texts of a verdict, of which a large fleet sends some ten million. A tagged text has another type.
-        if type(words) is str and words.isprintable():
+        if words.__class__ is str and words.isprintable():
             return words
         return _CONTROL.sub("\ufffd", str(words).replace("\r\n", "\n"))
 

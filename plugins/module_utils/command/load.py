@@ -34,12 +34,12 @@ class Stopped(KeyboardInterrupt):
 def run(examine: Callable[[Show], health.Verdict], for_people: bool) -> Union[health.Verdict, int]:
     """The verdict, or the exit status if a signal ended the checks. ``for_people``: show plan and progress."""
     line = _Line() if for_people else None
-    began = time.monotonic()
+    began, number = time.monotonic(), int(signal.SIGINT)
     try:
         with _stopped_by_signals():
             return examine(None if line is None else line.show)
     except KeyboardInterrupt as error:
-        number = error.number if isinstance(error, Stopped) else signal.SIGINT
+        number = error.number if isinstance(error, Stopped) else number
     finally:
         if line is not None:
             line.erase()

@@ -200,7 +200,8 @@ class Device:
             if error.result not in PTX_REFUSED:
                 raise
             said = log.value.decode("ascii", "replace").strip().splitlines()
-            raise PtxRefused(error.call, error.result, said[0].strip()[:200] if said else "") from error
+            refused = PtxRefused(error.call, error.result, said[0].strip()[:200] if said else "")
+            raise refused from error  # pylint: disable=bad-exception-cause  # CudaError is an exception
         return [self._kernel(module, name) for name in names]
 
     def _kernel(self, module: ctypes.c_void_p, name: str) -> Kernel:

@@ -235,9 +235,10 @@ def look(
             select.select([lane.child for lane in busy], [], [], min(lane.child.glance_seconds for lane in busy))
             for lane in busy:
                 lane.step()
-                # Between two checks the child still has the label of the one that ended.
-                if course is not None and lane.left and lane.child.label == lane.left[0].id:
-                    course.at(lane.child.label, lane.child.place)
+                if course is not None and lane.left:
+                    # Between two checks the child still has label and place of the one that ended.
+                    current = lane.left[0].id
+                    course.at(current, lane.child.place if lane.child.label == current else "")
     finally:
         for lane in running:
             lane.child.close()

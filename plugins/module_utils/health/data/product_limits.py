@@ -40,6 +40,7 @@ class Shares:
     warn: float
     fail: float
     unproven: float
+    source: str = "our choice, with a margin for clocks, power caps and other versions of the kernels"
 
 
 _MEMORY = "gpu_memory_gigabytes_per_second"

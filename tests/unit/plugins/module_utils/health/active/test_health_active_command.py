@@ -175,7 +175,9 @@ def test_without_a_terminal_there_is_a_line_for_each_check_and_with_json_none(ma
     text, errors = run.process.communicate(timeout=60)
     first, *others = errors.splitlines()
     assert first.startswith("Active checks on 1 GPU: about ") and "\033" not in errors + text
-    assert [one.partition(":")[0] for one in others] == ["[1/2] gpu_compute", "[2/2] host_device_bandwidth"]
+    left_out = "no time of the budget" in " ".join(text.split())  # on a busy machine
+    expected = ["[1/2] gpu_compute", "[2/2] host_device_bandwidth"][: 1 if left_out else 2]
+    assert [one.partition(":")[0] for one in others] == expected, text
     run = Run(node, archive, "--only", "host_device_bandwidth", "--seconds", "30", "--json", terminal=False)
     text, errors = run.process.communicate(timeout=60)
     assert errors == "" and json.loads(text)["level"] == "active"

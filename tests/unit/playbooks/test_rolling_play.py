@@ -272,7 +272,7 @@ def test_a_node_that_is_left_alone_takes_jobs_again(play):
     assert play.nodes()["n1"][0] == "IDLE+DRAIN"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 @pytest.mark.parametrize("what", ["a reboot", "slurmd"])
 def test_a_node_that_waits_for_something_stays_drained_until_a_later_run(play, what):
     converge = play.folder / "playbooks/tasks/converge.yml"

@@ -312,6 +312,7 @@ def prometheus(nvml_simulator, tmp_path_factory):
         shutil.rmtree(str(folder / "data"), ignore_errors=True)
 
 
+@pytest.mark.soak
 def test_every_target_answers_and_has_the_name_of_the_inventory(prometheus):
     up = {(one["metric"]["job"], one["metric"]["hostname"]) for one in prometheus('up{job=~"gpu_node.*"} == 1')}
     assert up == {("gpu_node", name) for name in NODES} | {("gpu_node_dcgm", "gpu08")}

@@ -37,10 +37,12 @@ _PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 @frozen
 class Collected(Generic[Item]):
-    """What a child produced. ``hung_at`` names the call that did not return in time, or None."""
+    """What a child produced. ``hung_at`` names the call that did not return in time, or None. ``left``: the child could
+    not be ended, and still holds its devices."""
 
     items: Tuple[Item, ...]
     hung_at: Optional[str]
+    left: bool = False
 
 
 class ChildDied(NodeError):
@@ -224,11 +226,11 @@ class Child(Generic[Item]):
             return True
         return False
 
-    def close(self) -> None:
-        """End it, whatever it does."""
+    def close(self) -> bool:
+        """End it, whatever it does. False: it is stuck in the kernel, and still there."""
         os.close(self._handle)
         self._watch.close()
-        _reap(self._pid)
+        return _reap(self._pid)
 
 
 def collect(task: Callable[[Report], Iterable[Item]], silence_seconds: float) -> Collected[Item]:
@@ -247,12 +249,12 @@ def collect(task: Callable[[Report], Iterable[Item]], silence_seconds: float) ->
         while not child.look():
             select.select([child], [], [], child.glance_seconds)
     finally:
-        child.close()
+        ended = child.close()
     if child.error is not None:
         raise child.error
     if child.died_at is not None:
         raise ChildDied(child.died_at, tuple(child.items))
-    return Collected(tuple(child.items), child.hung_at)
+    return Collected(tuple(child.items), child.hung_at, not ended)
 
 
 def keep_only(keep: int) -> None:
@@ -287,8 +289,8 @@ def _child(task: Callable[[Report], Iterable[Any]], handle: int, watch: _Watch) 
             _send(handle, "error", RuntimeError("{0}: {1}".format(type(error).__name__, error)))
 
 
-def _reap(child: int) -> None:
-    """Kill the child and wait for a moment; one that is stuck in the kernel is left to init."""
+def _reap(child: int) -> bool:
+    """Kill the child and wait for a moment; one that is stuck in the kernel is left to init, which is False."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     deadline = time.monotonic() + 1.0
@@ -296,8 +298,9 @@ def _reap(child: int) -> None:
     while time.monotonic() < deadline:
         try:
             if os.waitpid(child, os.WNOHANG)[0]:
-                return
+                return True
         except ChildProcessError:
-            return
+            return True
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
+    return False

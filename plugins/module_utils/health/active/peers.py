@@ -57,7 +57,8 @@ class Peers:
 
     ``together``: rates while all GPUs copied; ``changed``: how data of a pair differs after a copy, and whether only
     while all copied; ``linked``: pairs with NVLink between them; ``silent``: what could not be measured;
-    ``product``: the name that NVML gives to all of them, or "".
+    ``product``: the name that NVML gives to all of them, or ""; ``failed``: the things that were left out;
+    ``complete``: all pairs were measured, apart from those of ``silent`` and ``failed``.
     """
 
     means: str = ""
@@ -69,6 +70,13 @@ class Peers:
     changed: Tuple[Tuple[Pair, str, bool], ...] = ()
     linked: FrozenSet[Pair] = frozenset()
     product: str = ""
+    failed: FrozenSet[int] = frozenset()
+    complete: bool = True
+
+    @property
+    def measured(self) -> Tuple[int, ...]:
+        """The places of the things that were not left out."""
+        return tuple(number for number in range(len(self.things)) if number not in self.failed)
 
 
 def look(evidence: Evidence) -> Peers:
@@ -87,21 +95,23 @@ def look(evidence: Evidence) -> Peers:
         pairs = apart.measure("GPU to GPU", _SECONDS, task, None, ())
     way = paths.host_paths([gpu.pci_address for gpu in found.gpus], evidence.topology)
     alone = () if program is not None else plan(way, linked)
-    own, silent, by_host = copy_all(things, uuids, alone)
+    own = copy_all(things, uuids, alone, evidence.seconds)
     means = "our own copies" if program is None else "nvbandwidth"
-    pairs = pairs or tuple((one.pair, one.rate) for one in own if not one.together)
-    beyond = 0 if silent else len(things) * (len(things) - 1) - len(pairs)
+    pairs = pairs or tuple((one.pair, one.rate) for one in own.copied if not one.together)
+    beyond = 0 if own.silent else len(things) * (len(things) - 1) - len(pairs)
     return Peers(
         means
         + ("; {0} pairs not covered: CUDA gives a GPU eight peers at the most".format(beyond) if beyond else "")
-        + ("; a sample of the data is compared, because " + by_host if by_host else ""),
+        + ("; a sample of the data is compared, because " + own.by_host if own.by_host else ""),
         things,
         pairs,
-        of_silent(found) + silent,
-        together=tuple((one.pair, one.rate) for one in own if one.together and one.rate is not None),
-        changed=tuple((one.pair, one.changed, one.together) for one in own if one.changed),
+        of_silent(found) + own.silent,
+        together=tuple((one.pair, one.rate) for one in own.copied if one.together and one.rate is not None),
+        changed=tuple((one.pair, one.changed, one.together) for one in own.copied if one.changed),
         linked=linked,
         product=found.gpus[0].name if len({gpu.name for gpu in found.gpus}) == 1 else "",
+        failed=own.failed,
+        complete=own.complete,
     )
 
 
@@ -155,8 +165,10 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
     """Pure."""
     if seen.not_applicable is not None:
         return Judgement(not_applicable=seen.not_applicable)
-    reached = {pair: rate for pair, rate in seen.pairs if rate is not None}
-    apart_from = {pair: 0.0 for pair, rate in seen.pairs if rate is None}
+    every = {pair: rate for pair, rate in seen.pairs if rate is not None}
+    # Of a GPU that failed, only changed data counts: it has a finding, and its rates are those of a sick GPU.
+    reached = {pair: rate for pair, rate in every.items() if not set(pair) & seen.failed}
+    apart_from = {pair: 0.0 for pair, rate in seen.pairs if rate is None and not set(pair) & seen.failed}
     threshold = expected.thresholds.get(FIGURE)
     if not reached and threshold is None and not seen.silent and not seen.linked & set(apart_from):
         return Judgement(not_applicable="these GPUs do not reach each other, and nothing says that they should")
@@ -167,25 +179,26 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
         findings += _below(seen, reached, threshold, _ALONE)
     else:
         findings += _named(seen, {pair: 0.0 for pair in apart_from if pair in seen.linked}, _LINKED_APART)
-        if not any(reading.reason for reading in seen.silent):  # what was not measured is not slow
+        if seen.complete:  # what was not measured is not slow
             findings += _of_siblings(seen, reached) or _of_product(seen, reached)
     findings += _together(seen, reached, expected, {finding.key for finding in findings})
-    measured = [Measured(FIGURE, rate, key_of(seen.things, pair), better="higher") for pair, rate in reached.items()]
+    measured = [Measured(FIGURE, rate, key_of(seen.things, pair), better="higher") for pair, rate in every.items()]
     measured += [Measured(TOGETHER, rate, key_of(seen.things, pair), better="higher") for pair, rate in seen.together]
-    return Judgement(_summary(seen, list(reached.values())), tuple(findings), tuple(measured))
+    return Judgement(_summary(seen, list(every.values())), tuple(findings), tuple(measured))
 
 
 def _of_product(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
-    """Only behind NVSwitches, so eight GPUs that all have NVLinks with each other: on a board of four GPUs without
-    NVSwitches, each pair has a part of the links."""
-    count = len(seen.things)
+    """Only behind NVSwitches, so more than four GPUs that all have NVLinks with each other: on a board of four GPUs
+    without NVSwitches, each pair has a part of the links."""
+    count = len(seen.measured)
+    linked = sum(1 for pair in seen.linked if not set(pair) & seen.failed)
     threshold = limit_of(FIGURE)(seen.product)
-    if threshold is None or count < _BEHIND_SWITCHES or len(seen.linked) < count * (count - 1):
+    if threshold is None or count < _BEHIND_SWITCHES or linked < count * (count - 1):
         return []
     return _below(seen, rates_of, threshold, _ALONE)
 
 
-_BEHIND_SWITCHES = 8
+_BEHIND_SWITCHES = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,7 +276,8 @@ def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told
     rates_of = {
         pair: rate
         for pair, rate in seen.together
-        if not told & {things[pair[0]], things[pair[1]], key_of(seen.things, pair), key_of(seen.things, pair[::-1])}
+        if not set(pair) & seen.failed
+        and not told & {things[pair[0]], things[pair[1]], key_of(seen.things, pair), key_of(seen.things, pair[::-1])}
     }
     threshold, share = expected.thresholds.get(TOGETHER), expected.thresholds.get(_TOGETHER_SHARE)
     if threshold is not None:
@@ -288,13 +302,14 @@ def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
     Only where NVLinks join most of the GPUs, a GPU without them is sick. Bridges that join two GPUs each may leave one
     out, and so may a slot with fewer lanes, or a processor whose GPUs have no peer access to those of the other one.
     """
-    count = len(seen.things)
-    best = [max([rate for pair, rate in rates_of.items() if one in pair], default=0.0) for one in range(count)]
+    count = len(seen.measured)
+    best = {one: max([rate for pair, rate in rates_of.items() if one in pair], default=0.0) for one in seen.measured}
     partners = collections.Counter(one for one, dummy in seen.linked)
-    joined = 2 * sum(1 for number in partners.values() if number > 1) > count
+    joined = 2 * sum(1 for one in seen.measured if partners[one] > 1) > count
     findings = []
-    for one, (name, key) in enumerate(seen.things if count >= _LEAST_GPUS else ()):
-        usual = statistics.median(best[:one] + best[one + 1 :])
+    for one in seen.measured if count >= _LEAST_GPUS else ():
+        name, key = seen.things[one]
+        usual = statistics.median([rate for other, rate in best.items() if other != one])
         if best[one] < _SHARE * usual and (joined or best[one] > 0):
             reason = "{0:.4g} GB/s at the most with any other GPU, where its siblings reach {1:.4g}".format(
                 best[one], usual
@@ -317,7 +332,7 @@ def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
 
 def _named(seen: Peers, bad: Mapping[Pair, float], fault: _Fault) -> List[Finding]:
     findings = []
-    count = len(seen.things)
+    count = len(seen.measured)
     guilty, links = culprits(set(bad), count)
     if of_all(guilty, links, count):
         thing = "{0} of {1} pairs of GPUs".format(len({frozenset(pair) for pair in bad}), count * (count - 1) // 2)

@@ -356,6 +356,68 @@ def test_a_pair_whose_copy_never_ends_is_named_and_nothing_is_left(machine, heal
             continue
 
 
+@pytest.mark.parametrize(
+    ("faults", "failed", "also"),
+    [
+        (["gpu 0 to 2 slow 60", "gpu 1 kernel illegal-address"], (1, "cuda_700", "fail"), ((0, 2), "low_gpu_to_gpu")),
+        (["gpu 1 to 2 wrong", "call cuMemAlloc_v2 gpu 0 return 2"], (0, "", "unknown"), ((1, 2), "data_changed")),
+        (["gpu 1 to 2 wrong", "gpu 0 to 3 hang"], ((0, 3), "", "unknown"), ((1, 2), "data_changed")),
+        (
+            ["gpu 1 to 3 wrong"] + ["gpu 0 to {0} hang".format(to) for to in (1, 2, 3)],
+            (0, "", "unknown"),
+            ((1, 3), "data_changed"),
+        ),
+        (["gpu 2 kernel illegal-address"], (2, "cuda_700", "fail"), None),
+    ],
+    ids=["slow pair", "changed data", "a pair that hangs", "a gpu that hangs", "the others are healthy"],
+)
+def test_a_gpu_that_fails_hides_no_fault_of_the_others(machine, health, faults, failed, also):
+    node, verdict = peers_of(machine, faults, gpu_seconds=5.0)
+
+    def where(place):
+        return key(node, *place) if isinstance(place, tuple) else node.gpus[place][1]
+
+    found = [(one[1], one[2], one[3]) for one in health.findings(verdict)]
+    assert found[0] == (failed[1], where(failed[0]), failed[2])
+    assert found[1:] == ([(also[1], where(also[0]), "fail")] if also else [])
+    # Each pair of the others was measured.
+    pairs = health.measured(verdict, PEER)
+    assert len(pairs) >= (10 if isinstance(failed[0], tuple) else 6)
+
+
+def test_a_process_that_cannot_be_ended_is_the_last_one(monkeypatch):
+    """It still holds its GPUs: another one would be refused them where they are in exclusive mode."""
+    calls = []
+
+    def one_process(things, *more):
+        calls.append(things)
+        return [], peer_copies.Reading(things[0][0], things[0][1], reason="copying did not end"), True
+
+    monkeypatch.setattr(peer_copies, "_one_process", one_process)
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in range(4))
+    result = peer_copies.copy_all(things, ["u"] * 4, ())
+    assert len(calls) == 1 and not result.complete and [one.key for one in result.silent] == ["gpu0"]
+
+
+def test_without_a_profile_those_beside_a_gpu_that_failed_are_still_compared():
+    """Its rates, which nobody measured, blame neither it nor the others."""
+    every = [pair for pair in itertools.permutations(range(8), 2) if 5 not in pair]
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in range(8))
+    links = frozenset(itertools.permutations(range(8), 2))
+
+    def judged(rate_of_2):
+        from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
+
+        pairs = tuple((pair, rate_of_2 if 2 in pair else 370.0) for pair in every)
+        silent = (peer_copies.Reading("GPU 5", "gpu5", reason="it failed", fault="reset_gpu", code="cuda_700"),)
+        seen = peers.Peers("x", things, pairs, silent, linked=links, failed=frozenset([5]))
+        return told(peers.judge(seen, Expected("p", {}, {}, {}, {}, {}, 0.0)))
+
+    failed = ("gpu5", "cuda_700", "fail", "reset_gpu")
+    assert judged(370.0) == [failed]
+    assert judged(90.0) == [failed, ("gpu2", "low_gpu_to_gpu", "fail", "reset_gpu")]
+
+
 def test_gpus_that_should_reach_each_other_and_do_not(machine, health):
     node, verdict = peers_of(machine, ["gpu 0 to 1 no-peer", "gpu 1 to 0 no-peer"], count=2)
     assert [(one[1], one[3]) for one in health.findings(verdict)] == [("no_peer_access", "fail")]

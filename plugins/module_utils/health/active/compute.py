@@ -284,7 +284,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         worst = [100.0 * (max(done.times.values()) - 1) for done in one.done if done.times]
         if worst:
             measured.append(Measured(SLOWEST, max(0.0, *worst), one.key, better="lower"))
-    slowed = [finding for load in seen.loads for finding in under_load.findings(load)]
+    slowed = under_load.findings(seen.loads)
     measured += [figure for load in seen.loads for figure in under_load.measured(load)]
     parts = (judgement.seen, under_load.summary(seen.loads), _not_covered(seen.computed))
     return dataclasses.replace(

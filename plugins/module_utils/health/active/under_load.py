@@ -10,6 +10,7 @@ import dataclasses
 import statistics
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import gpu_info
@@ -19,8 +20,16 @@ from ..types import Finding, Measured, Outcome, Remedy
 _OPTIONS = gpu_info.Options(groups=("clocks", "power", "temperature", "load"), call_timeout_seconds=2.0)
 _LOADED_PERCENT = 90
 # A reason that is seen in fewer looks may be one of a moment: clocks change when a load begins and ends.
-_SHARE, _FEWEST = 0.5, 4
-_REASON = "slowed down while it computed, in {0} of {1} looks: {2}"
+_SHARE, _FEWEST, _FEWEST_WITH_IT = 0.5, 4, 3
+# Kinds of arithmetic differ in power, and a brake or heat comes with the highest. A GPU that is slowed down draws less,
+# so its looks count whatever the power is.
+_HIGH = 0.8
+_OF_A_MOMENT = "hardware_slowdown"  # the hardware reports it during each clock change, too
+_BRAKE = "hardware_power_brake_slowdown"
+_REASON = "slowed down while it computed, in {0} of {1} looks{2}: {3}"
+_BRAKES = (
+    "the machine asserts the power brake of {0} of {1} GPUs while they compute, so their supply is at fault and no GPU"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,19 +84,50 @@ def _sample(gpu: gpu_info.GpuInformation) -> Optional[Sample]:
     )
 
 
-def findings(load: Load) -> List[Finding]:
-    """Pure. The reasons that are no normal ones, see :mod:`data.event_reasons`."""
+def findings(loads: Sequence[Load]) -> List[Finding]:
+    """Pure. The reasons that are no normal ones, see :mod:`data.event_reasons`.
+
+    A power brake of most of several GPUs is one finding, of the node.
+    """
+    found = [finding for load in loads for finding in _of_gpu(load)]
+    brakes = [one for one in found if one.code == _code(_BRAKE)]
+    if len(brakes) < 2 or 2 * len(brakes) <= sum(1 for load in loads if load.samples):
+        return found
+    failed = any(one.outcome is Outcome.FAIL for one in brakes)
+    node = replaced(
+        brakes[0],
+        outcome=Outcome.FAIL if failed else Outcome.WARN,
+        thing="this node",
+        reason=_BRAKES.format(len(brakes), sum(1 for load in loads if load.samples)),
+        action=Remedy.LOOK if failed else Remedy.WATCH,
+        key="",
+    )
+    return [node, *(one for one in found if one not in brakes)]
+
+
+def _code(reason: str) -> str:
+    return "under_load_" + reason
+
+
+def _of_gpu(load: Load) -> List[Finding]:
     found = []
+    highest = max(load.of("power_watts"), default=0.0)
     for reason in event_reasons.EVENT_REASONS:
         looks = [
             one for one in load.samples if reason.name in one.reasons and not set(one.reasons) & set(reason.part_of)
         ]
         if not looks or reason.outcome is Outcome.PASS:
             continue
-        lasting = len(load.samples) >= _FEWEST and len(looks) >= _SHARE * len(load.samples)
+        count, when = len(load.samples), ""
+        lasting = count >= _FEWEST and len(looks) >= _SHARE * count
+        high = sum(
+            1 for one in load.samples if one in looks or one.power_watts is None or one.power_watts >= _HIGH * highest
+        )
+        if not lasting and reason.name != _OF_A_MOMENT and len(looks) >= max(_FEWEST_WITH_IT, _SHARE * high):
+            lasting, count, when = True, high, " at high power"
         outcome, action = (reason.outcome, reason.action) if lasting else (Outcome.WARN, Remedy.WATCH)
-        told = _REASON.format(len(looks), len(load.samples), reason.text)
-        code = "under_load_" + reason.name
+        told = _REASON.format(len(looks), count, when, reason.text)
+        code = _code(reason.name)
         found.append(Finding(outcome, load.thing, told, reason.remedy, action, reason.certainty, load.key, code))
     return found
 

@@ -363,6 +363,65 @@ def test_why_the_clocks_are_not_higher_under_load(reasons, findings):
     ]
 
 
+BRAKE = "hardware_power_brake_slowdown"
+
+
+@pytest.mark.parametrize(
+    ("looks", "outcome"),
+    [
+        # Half of the time is FP16 and BF16 at 650 W; the brake halves the clocks, and with them the power.
+        ([(650, "")] * 2 + [(350, BRAKE)] * 3 + [(400, "")] * 5, "fail"),
+        ([(350, BRAKE)] * 3 + [(650, "")] * 5, "warn"),  # most looks at high power are without it
+        ([(650, "")] * 2 + [(350, BRAKE)] * 2 + [(400, "")] * 6, "warn"),
+        (
+            [(650, "")] * 2 + [(350, "hardware_slowdown")] * 3 + [(400, "")] * 5,
+            "warn",
+        ),  # also reported at clock changes
+        ([(None, BRAKE)] * 3 + [(None, "")] * 5, "warn"),  # NVML gives no power: all looks count
+    ],
+)
+def test_a_reason_counts_in_the_looks_at_high_power(looks, outcome):
+    samples = tuple(under_load.Sample(1400, power, 60, (name,) if name else ()) for power, name in looks)
+    (finding,) = compute.judge(
+        compute.Seen(Readings("x"), (), (under_load.Load("GPU 1", "gpu1", samples),)), expected()
+    ).findings
+    assert (finding.outcome.value, finding.key) == (outcome, "gpu1")
+    assert ("in 3 of 5 looks at high power" in finding.reason) == (outcome == "fail")
+
+
+@pytest.mark.parametrize(
+    ("braked", "looks", "expected_findings"),
+    [
+        (8, 8, [("fail", "", "look")]),
+        (5, 8, [("fail", "", "look")]),
+        (8, 1, [("warn", "", "watch")]),
+        (4, 8, [("fail", "gpu{0}".format(gpu), "replace") for gpu in range(4)]),
+        (1, 8, [("fail", "gpu0", "replace")]),
+        (0, 8, []),
+    ],
+)
+def test_a_power_brake_of_most_gpus_is_one_of_the_node(braked, looks, expected_findings):
+    loads = []
+    for gpu in range(8):
+        reasons = [(BRAKE,) if gpu < braked and look < looks else () for look in range(8)]
+        samples = tuple(under_load.Sample(1400, 390.0, 60, one) for one in reasons)
+        loads.append(under_load.Load("GPU {0}".format(gpu), "gpu{0}".format(gpu), samples))
+    found = compute.judge(compute.Seen(Readings("x"), (), tuple(loads)), expected()).findings
+    assert [(one.outcome.value, one.key, one.action.value) for one in found] == expected_findings
+    assert all(one.code == "under_load_" + BRAKE for one in found)
+    if len(found) == 1 and not found[0].key:
+        assert str(found[0]).startswith(
+            "this node: the machine asserts the power brake of {0} of 8 GPUs".format(braked)
+        )
+
+
+def test_the_only_gpu_of_a_node_has_its_own_power_brake():
+    load = load_of(*[(BRAKE,)] * 8)
+    assert told(compute.judge(compute.Seen(Readings("x"), (), (load,)), expected())) == [
+        ("fail", "under_load_" + BRAKE, "gpu1", "replace")
+    ]
+
+
 def test_what_was_seen_under_load_is_recorded():
     seen = compute.Seen(Readings("x"), (), (load_of((), ("software_power_cap",), ()),))
     judgement = compute.judge(seen, expected())

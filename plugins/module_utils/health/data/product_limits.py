@@ -24,13 +24,15 @@ _SKETCH = "measured on one GPU with a first version of these kernels, the same i
 @dataclasses.dataclass(frozen=True)
 class Product:
     """``kind``: a pattern for the name that NVML gives. ``value``: in the unit of ``figure``, of a healthy GPU.
-    ``proven``: measured on a real one, by us or in a publication; False: of a data sheet."""
+    ``proven``: measured on a real one, by us or in a publication; False: of a data sheet. ``unproven``: its own share
+    instead of that of its figure."""
 
     kind: str
     figure: str
     value: float
     source: str
     proven: bool = False
+    unproven: Optional[float] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,7 @@ _MEMORY = "gpu_memory_gigabytes_per_second"
 _F16, _BF16 = "compute_f16_teraflops_per_second", "compute_bf16_teraflops_per_second"
 _F32, _F64 = "compute_f32_teraflops_per_second", "compute_f64_teraflops_per_second"
 _INT8, _INT32 = "compute_int8_teraops_per_second", "compute_int32_teraops_per_second"
+_TENSORS = (_F16, _BF16, _INT8)
 # FP16, BF16 and INT8 tensor cores (without sparsity), FP32 and FP64 (without tensor cores). 0: it has none, or the data
 # sheet is of other instructions than our kernels use: tensor cores of Blackwell reach it by tcgen05.mma only.
 _COMPUTE: Tuple[Tuple[str, float, float, float, float, float], ...] = (
@@ -65,6 +68,10 @@ _COMPUTE: Tuple[Tuple[str, float, float, float, float, float], ...] = (
     ("NVIDIA B300*", 0, 0, 0, 75, 0),
     ("NVIDIA GB300", 0, 0, 0, 80, 0),
 )
+# Tensor cores of Volta and Ampere reach nearly all of their data sheet by mma.sync. Half of it leaves room for cards of
+# 250 W.
+_BEFORE_HOPPER = ("*V100-SXM*", "*V100*", "*A100*")
+_UNPROVEN_BEFORE_HOPPER = 0.5
 # Tensor cores of Hopper reach 55 to 66 % of their data sheet by mma.sync, which our kernels use; the rest needs wgmma.
 _TENSOR = Shares(0.75, 0.5, 0.35)
 # One instruction in eight is not counted: it changes operands or takes results into the checksum.
@@ -113,7 +120,13 @@ PRODUCTS: Tuple[Product, ...] = (
     Product("NVIDIA H100 80GB HBM3", _F16, 545, _SKETCH, proven=True),
     Product("NVIDIA H200", _BF16, 651, _SKETCH, proven=True),
     *(
-        Product(kind, figure, value, _SHEET)
+        Product(
+            kind,
+            figure,
+            value,
+            _SHEET,
+            unproven=_UNPROVEN_BEFORE_HOPPER if kind in _BEFORE_HOPPER and figure in _TENSORS else None,
+        )
         for kind, *values in _COMPUTE
         for figure, value in zip((_F16, _BF16, _INT8, _F32, _F64), values)
         if value
@@ -145,9 +158,9 @@ def threshold(kind: str, figure: str) -> Optional[Threshold]:
 def threshold_of(product: Product) -> Threshold:
     shares = SHARES[product.figure]
     if not product.proven:
-        text = "this collection, unproven ({0:.0%} of {1:g}: {2})"
-        source = text.format(shares.unproven, product.value, product.source)
-        return Threshold("higher", product.value * shares.unproven, None, source)
+        share = shares.unproven if product.unproven is None else product.unproven
+        source = "this collection, unproven ({0:.0%} of {1:g}: {2})".format(share, product.value, product.source)
+        return Threshold("higher", product.value * share, None, source)
     text = "this collection ({0:.0%} of {2:g} warns, {1:.0%} fails: {3})"
     source = text.format(shares.warn, shares.fail, product.value, product.source)
     return Threshold("higher", product.value * shares.warn, product.value * shares.fail, source)

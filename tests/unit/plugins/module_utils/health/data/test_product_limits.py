@@ -69,6 +69,22 @@ def test_what_the_two_measured_gpus_computed_passes():
         assert limit.outcome(measured) is Outcome.PASS and limit.outcome(0.49 * measured) is Outcome.FAIL
 
 
+@pytest.mark.parametrize(
+    ("kind", "figure", "healthy", "slow"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "compute_f16_teraflops_per_second", 250, 120),
+        ("NVIDIA A100 80GB PCIe", "compute_bf16_teraflops_per_second", 200, 150),  # 300 W
+        ("NVIDIA A100-SXM4-40GB", "compute_int8_teraops_per_second", 480, 300),
+        ("Tesla V100-SXM2-32GB", "compute_f16_teraflops_per_second", 90, 45),
+        ("NVIDIA H100 80GB HBM3", "compute_bf16_teraflops_per_second", 544, 340),  # 55 % of the data sheet
+        ("NVIDIA H200", "compute_f16_teraflops_per_second", 544, 340),
+    ],
+)
+def test_tensor_cores_are_held_against_what_these_kernels_reach_on_them(kind, figure, healthy, slow):
+    limit = product_limits.threshold(kind, figure)
+    assert limit.outcome(healthy) is Outcome.PASS and limit.outcome(slow) is Outcome.WARN
+
+
 def test_what_is_proven_was_measured_with_the_first_version_of_the_kernels():
     """These kernels have not run on a real GPU yet; the one that runs them changes the value, the source and this."""
     assert {one.source for one in product_limits.PRODUCTS if one.proven} == {

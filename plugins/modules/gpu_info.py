@@ -204,6 +204,7 @@ gpus:
         inforom_version: {description: Version of the InfoROM image., type: str}
         gsp_firmware_version: {description: Version of the firmware of the GPU system processor., type: str}
         virtualization_mode: {description: "V(none), V(passthrough), V(vgpu), V(host_vgpu) or V(host_vsga).", type: str}
+        confidential_computing: {description: "Whether Confidential Computing protects its memory.", type: bool}
     numa:
       description: Where the GPU sits.
       type: dict

@@ -53,6 +53,10 @@ void print_structs(int count, char **arguments)
     FIELD(nvmlBAR1Memory_t, bar1Free);
     FIELD(nvmlBAR1Memory_t, bar1Used);
     putchar('\n');
+    SIZE(nvmlConfComputeMemSizeInfo_t);
+    FIELD(nvmlConfComputeMemSizeInfo_t, protectedMemSizeKib);
+    FIELD(nvmlConfComputeMemSizeInfo_t, unprotectedMemSizeKib);
+    putchar('\n');
     SIZE(nvmlUtilization_t);
     FIELD(nvmlUtilization_t, gpu);
     FIELD(nvmlUtilization_t, memory);

@@ -326,6 +326,20 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMem
     return NVML_SUCCESS;
 }
 
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetConfComputeMemSizeInfo(nvmlDevice_t device, nvmlConfComputeMemSizeInfo_t *info)
+{
+    DEVICE_CALL(device);
+    ARGUMENT(info != NULL);
+    SUPPORTED(architecture_at_least(gpu, NVML_ARCH_AMPERE));
+    nvmlMemory_v2_t own = {0};
+    memory(gpu, &own);
+    const unsigned long long all = (own.total - own.reserved) >> 10;
+    const bool confidential = state_flag(gpu, "confidential_computing", false);
+    info->protectedMemSizeKib = confidential ? all : 0;
+    info->unprotectedMemSizeKib = confidential ? 0 : all;
+    return NVML_SUCCESS;
+}
+
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *info)
 {
     DEVICE_CALL(device);

@@ -35,6 +35,7 @@ static const struct entry_point entry_points[] = {
     {"nvmlDeviceGetComputeMode", 0},
     {"nvmlDeviceGetComputeRunningProcesses_v2", 0},
     {"nvmlDeviceGetComputeRunningProcesses_v3", 510},
+    {"nvmlDeviceGetConfComputeMemSizeInfo", 535},
     {"nvmlDeviceGetCount", 0},
     {"nvmlDeviceGetCount_v2", 0},
     {"nvmlDeviceGetCpuAffinity", 0},

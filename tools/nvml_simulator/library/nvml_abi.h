@@ -98,6 +98,10 @@ typedef struct {
 } nvmlBAR1Memory_t;
 
 typedef struct {
+    unsigned long long protectedMemSizeKib, unprotectedMemSizeKib;
+} nvmlConfComputeMemSizeInfo_t;
+
+typedef struct {
     unsigned int gpu, memory;
 } nvmlUtilization_t;
 

@@ -44,6 +44,12 @@ def board(ask: Ask) -> Board:
         virtualization_mode=ask(
             "virtualization_mode", names.named(names.VIRTUALIZATION_MODES), "nvmlDeviceGetVirtualizationMode"
         ),
+        # Without Confidential Computing no memory is protected: tests/hardware/recordings.
+        confidential_computing=ask(
+            "confidential_computing",
+            lambda sizes: values.whole(sizes.protectedMemSizeKib) > 0,
+            "nvmlDeviceGetConfComputeMemSizeInfo",
+        ),
     )
 
 

@@ -27,6 +27,7 @@ class Board:
     inforom_version: Optional[str]
     gsp_firmware_version: Optional[str]
     virtualization_mode: Optional[str]
+    confidential_computing: Optional[bool] = None
 
 
 @frozen

@@ -125,7 +125,8 @@ def look(evidence: Evidence) -> Seen:
         except NodeError as error:
             readings.append(unmeasured(gpu.label, gpu.pci_address, error))
             continue
-        readings.append(reading_of(gpu.label, gpu.pci_address, gpu.name, one))
+        reading = reading_of(gpu.label, gpu.pci_address, gpu.name, one)
+        readings.append(dataclasses.replace(reading, no_limit=gpu.no_limit))
         computed.append(Computed(gpu.label, gpu.pci_address, gpu.name, one.done))
     loads = tuple(watch.load(gpu.label, gpu.pci_address) for gpu in found.gpus)
     return Seen(Readings("all at once", tuple(readings)), tuple(computed), loads)

@@ -88,7 +88,7 @@ def look(evidence: Evidence) -> Readings:
 def of_copied(gpu: survey.Gpu, copied: Copied, alike: Tuple[int, int]) -> List[Reading]:
     """Pure. All GPUs at once are slower where several share a path, so only GPUs with equally many are compared."""
     kind = "{0}, {1} on its PCIe path, {2} on its memory".format(gpu.name, *alike)
-    readings = [Reading(gpu.label, gpu.pci_address, copied.alone, kind=gpu.name)]
+    readings = [Reading(gpu.label, gpu.pci_address, copied.alone, kind=gpu.name, no_limit=gpu.no_limit_of_copies)]
     if copied.together is not None:
         readings.append(Reading(gpu.label, gpu.pci_address, ((TOGETHER, copied.together),), kind=kind))
     if copied.changed:

@@ -81,7 +81,7 @@ def look(evidence: Evidence) -> Seen:
         tested.append((gpu.label, gpu.pci_address, one))
         rate = one.gigabytes_per_second
         figures = () if rate is None else ((FIGURE, rate),)
-        readings.append(Reading(gpu.label, gpu.pci_address, figures, kind=gpu.name))
+        readings.append(Reading(gpu.label, gpu.pci_address, figures, kind=gpu.name, no_limit=gpu.no_limit))
     return Seen(Readings("", tuple(readings)), tuple(tested))
 
 

@@ -38,7 +38,7 @@ from ..types import (
 )
 from . import apart, paths, survey, tools
 from .peer_copies import Pair, Things, copy_all, key_of
-from .readings import Reading, of_silent, untold
+from .readings import Reading, of_silent, untold, without_limits
 
 FIGURE = "gpu_to_gpu_gigabytes_per_second"
 TOGETHER = "gpu_to_gpu_together_gigabytes_per_second"
@@ -58,7 +58,8 @@ class Peers:
     ``together``: rates while all GPUs copied; ``changed``: how data of a pair differs after a copy, and whether only
     while all copied; ``linked``: pairs with NVLink between them; ``silent``: what could not be measured;
     ``product``: the name that NVML gives to all of them, or ""; ``failed``: the things that were left out;
-    ``complete``: all pairs were measured, apart from those of ``silent`` and ``failed``.
+    ``complete``: all pairs were measured, apart from those of ``silent`` and ``failed``; ``no_limit``: why the limits
+    of the product do not apply, or "".
     """
 
     means: str = ""
@@ -72,6 +73,7 @@ class Peers:
     product: str = ""
     failed: FrozenSet[int] = frozenset()
     complete: bool = True
+    no_limit: str = ""
 
     @property
     def measured(self) -> Tuple[int, ...]:
@@ -112,6 +114,7 @@ def look(evidence: Evidence) -> Peers:
         product=found.gpus[0].name if len({gpu.name for gpu in found.gpus}) == 1 else "",
         failed=own.failed,
         complete=own.complete,
+        no_limit=next((gpu.no_limit_of_copies for gpu in found.gpus if gpu.no_limit_of_copies), ""),
     )
 
 
@@ -193,7 +196,7 @@ def _of_product(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
     count = len(seen.measured)
     linked = sum(1 for pair in seen.linked if not set(pair) & seen.failed)
     threshold = limit_of(FIGURE)(seen.product)
-    if threshold is None or count < _BEHIND_SWITCHES or linked < count * (count - 1):
+    if threshold is None or seen.no_limit or count < _BEHIND_SWITCHES or linked < count * (count - 1):
         return []
     return _below(seen, rates_of, threshold, _ALONE)
 
@@ -378,6 +381,8 @@ def _summary(seen: Peers, reached: List[float]) -> str:
     text = "{0} pairs, {1:.4g} to {2:.4g} GB/s, median {3:.4g}{5} ({4})"
     rates = [rate for dummy, rate in seen.together]
     together = ", {0:.4g} to {1:.4g} while all copy".format(min(rates), max(rates)) if rates else ""
+    if seen.no_limit and limit_of(FIGURE)(seen.product) is not None:
+        together += ", " + without_limits([seen.no_limit])
     return text.format(len(reached), min(reached), max(reached), statistics.median(reached), seen.means, together)
 
 

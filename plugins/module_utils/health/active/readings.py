@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import NodeError
@@ -17,7 +17,8 @@ from .survey import Found
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """Figures of one thing, or why there are none. ``fault``: the reason is the thing's own (see ``data.tools``)."""
+    """Figures of one thing, or why there are none. ``fault``: the reason is the thing's own (see ``data.tools``).
+    ``no_limit``: why the limits of its product do not apply, or ""."""
 
     thing: str
     key: str
@@ -27,6 +28,7 @@ class Reading:
     fault: Optional[str] = None
     kind: str = ""  # things of one kind are compared with each other
     code: str = ""
+    no_limit: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +107,7 @@ def code_of(name: str) -> str:
 
 def _against_limit(reading: Reading, name: str, value: float, expected: Expected, figure: Figure) -> List[Finding]:
     threshold = expected.thresholds.get(name)
-    if threshold is None and figure.limit_of is not None:
+    if threshold is None and figure.limit_of is not None and not reading.no_limit:
         threshold = figure.limit_of(reading.kind)
         if threshold is not None and _slower_as_declared(expected):
             threshold = replaced(threshold, fail=None)
@@ -171,4 +173,16 @@ def _summary(seen: Readings, figures: Mapping[str, Figure]) -> str:
             low, high = min(values), max(values)
             span = "{0:.4g}".format(low) if len(values) == 1 else "{0:.4g} to {1:.4g}".format(low, high)
             parts.append("{0} {1} {2}".format(figure.title, span, figure.unit))
+    limited = [figure.limit_of for figure in figures.values() if figure.limit_of is not None]
+    reasons = {
+        reading.no_limit
+        for reading in seen.readings
+        if reading.no_limit and any(limit_of(reading.kind) is not None for limit_of in limited)
+    }
+    if reasons:
+        parts.append(without_limits(reasons))
     return ", ".join(parts) + (" ({0})".format(seen.means) if seen.means else "")
+
+
+def without_limits(reasons: Collection[str]) -> str:
+    return "limits by product do not apply ({0})".format(" and ".join(sorted(reasons)))

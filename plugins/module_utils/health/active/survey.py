@@ -47,6 +47,18 @@ class Gpu:
     memory_bytes: int
     numa_node: Optional[int]
     cpus: Tuple[int, ...]
+    virtual: bool = False
+    confidential: bool = False
+
+    @property
+    def no_limit(self) -> str:
+        """Why no rate of it is held against the limits of its product, or ""."""
+        return "vGPU" if self.virtual else ""
+
+    @property
+    def no_limit_of_copies(self) -> str:
+        """The same of copies that leave the GPU. Those of Confidential Computing are encrypted on their way."""
+        return self.no_limit or ("Confidential Computing" if self.confidential else "")
 
     @property
     def label(self) -> str:
@@ -102,7 +114,7 @@ def gpus(evidence: Evidence) -> Optional[Found]:
         it shows.
     """
     node_is_free(evidence.host)
-    answer = gpu_info.gather(gpu_info.Options(groups=("memory", "settings", "processes")), evidence.host)
+    answer = gpu_info.gather(gpu_info.Options(groups=("board", "memory", "settings", "processes")), evidence.host)
     if not answer.gpus:
         if answer.status in (Status.NO_GPU.value,) or not answer.pci_gpus:
             return None
@@ -180,6 +192,19 @@ def _sorted_out(answer: gpu_info.Information, topology: Topology) -> Found:
             node = places.get(name.pci_address) if several else None
             total = memory.total_bytes if memory is not None and memory.total_bytes else 0
             near = cpus.get(node, ()) if node is not None else ()
-            good.append(Gpu(name.index, name.uuid, name.pci_address, name.name or "GPU", total, node, near))
+            board = one.groups.get("board")
+            good.append(
+                Gpu(
+                    name.index,
+                    name.uuid,
+                    name.pci_address,
+                    name.name or "GPU",
+                    total,
+                    node,
+                    near,
+                    virtual=board is not None and board.virtualization_mode == "vgpu",
+                    confidential=board is not None and bool(board.confidential_computing),
+                )
+            )
     good.sort(key=lambda gpu: gpu.pci_address)
     return Found(tuple(good), tuple(silent), tuple(partitioned))

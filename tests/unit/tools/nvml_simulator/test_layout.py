@@ -19,6 +19,7 @@ BINDING = {
     "nvmlMemory_t": pynvml.c_nvmlMemory_t,
     "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
     "nvmlBAR1Memory_t": pynvml.c_nvmlBAR1Memory_t,
+    "nvmlConfComputeMemSizeInfo_t": pynvml.c_nvmlConfComputeMemSizeInfo_t,
     "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
     "nvmlSystemDriverBranchInfo_v1_t": pynvml.c_nvmlSystemDriverBranchInfo_v1_t,
     "nvmlTemperature_v1_t": pynvml.c_nvmlTemperature_v1_t,

@@ -175,6 +175,30 @@ def test_a_job_with_a_part_of_the_gpus_loads_none(environment, refused):
         survey._whole_node(environment, 8)
 
 
+@pytest.mark.parametrize(
+    ("settings", "hosts", "others"),
+    [
+        ((), None, None),
+        (("gpu.confidential_computing=1",), "Confidential Computing", None),
+        (("gpu.virtualization_mode=2",), "vGPU", "vGPU"),
+        (("gpu.virtualization_mode=0",), None, None),
+    ],
+    ids=["passed through", "confidential", "vgpu", "bare metal"],
+)
+def test_gpus_of_which_the_product_does_not_tell_the_rates(machine, health, settings, hosts, others):
+    """Copies of Confidential Computing are encrypted: about 9 GB/s on a healthy H100. A vGPU has a part of its GPU."""
+    node = machine("vm_h100", "gpu.cuda.multiprocessors=2", *settings)
+    for slow in ("host_to_device 85", "device_to_host 85", "hbm 80"):
+        node.fault("gpu 0 slow " + slow)
+    verdict = node.check("host_device_bandwidth", "gpu_memory_test", memory_test_seconds=1)
+    found = {(one[0], one[1]) for one in health.findings(verdict)}
+    copies = {("host_device_bandwidth", "low_" + way) for way in ("host_to_device", "device_to_host")}
+    assert found == (set() if hosts else copies) | (set() if others else {("gpu_memory_test", "low_gpu_memory")})
+    seen = {one["id"]: one["seen"] for one in verdict["results"]}
+    for check, why in (("host_device_bandwidth", hosts), ("gpu_memory_test", others)):
+        assert ("limits by product do not apply ({0})".format(why) in seen[check]) == (why is not None)
+
+
 def test_a_numa_node_without_memory_leaves_it_to_the_first_touch(monkeypatch):
     """The kernel answers EINVAL."""
 

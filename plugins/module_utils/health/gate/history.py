@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import os
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 from ...core import safe_files
 from ...core.host import Host, booted
@@ -129,11 +129,14 @@ def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...], Tuple[s
     from ..data.returns import ACTIVE  # not wanted before a job
 
     clean = (Outcome.PASS, Outcome.WARN)
-    # An observed check counts for nothing, but it was not made.
-    not_made = {one.check for one in verdict.observed if one.finding.code == NOT_COVERED}
-    made = [one for one in verdict.results if one.id in ACTIVE and one.id not in not_made]
-    passed = tuple(sorted(one.id for one in made if one.outcome in clean))
-    missing = tuple(sorted(one.id for one in verdict.results if one.id in ACTIVE and _has_no_tool(one)))
+    # What an observed check finds counts for nothing. One that is unknown was not made, so it proves nothing either.
+    unknown: Dict[str, Set[str]] = {}
+    for one in verdict.observed:
+        if one.finding.outcome is Outcome.UNKNOWN:
+            unknown.setdefault(one.check, set()).add(one.finding.code)
+    active = [one for one in verdict.results if one.id in ACTIVE]
+    passed = tuple(sorted(one.id for one in active if one.outcome in clean and one.id not in unknown))
+    missing = tuple(sorted(one.id for one in active if _has_no_tool(one) or unknown.get(one.id) == {NO_TOOL}))
     return passed, tuple(sorted(one for one in verdict.not_applicable if one in ACTIVE)), missing
 
 

@@ -38,7 +38,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Cost,
     Expected,
     Finding,
+    Judgement,
     NotCovered,
+    NoTool,
     Outcome,
     Remedy,
     Result,
@@ -206,6 +208,44 @@ def test_an_observed_check_that_had_no_time_is_still_owed(observe):
     assert entry.passed == ()
     debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),), passed=("gpu_memory_test", "host_device_bandwidth"))
     assert proof.left(debt.proved(entry) if entry.proves else debt).checks == ("gpu_compute",)
+
+
+def of_observed(error=None, seen=None, observe=("gpu_compute",)):
+    """The entry of a verdict in which two checks passed, and gpu_compute is observed."""
+    (compute,) = [check for check in active.CHECKS if check.id == "gpu_compute"]
+    expected = Expected("", {}, {}, {}, {}, {}, NOW)
+    check = dataclasses.replace(compute, judge=lambda dummy, dummy2: seen)
+    return Entry.of(
+        judge("n1", Cost.ACTIVE, [check], {"gpu_compute": Looked(None, error, 0.0)}, expected, observe=observe)
+    )
+
+
+BUSY = NodeError("the GPUs of this node", "in use by python (42)", "wait")
+SLOW = Finding(Outcome.FAIL, "GPU 3", "slow", "look", Remedy.LOOK, key="gpu3", code="low_compute_f16")
+
+
+@pytest.mark.parametrize(
+    ("fault", "entry", "owed"),
+    [
+        (Fault("gpu_xid", "xid_79", "reboot"), of_observed(BUSY), ("gpu_compute",)),
+        (Fault("gpu_xid", "xid_79", "reboot"), of_observed(seen=Judgement("well")), ()),
+        # What it finds is known, and the site does not act on it.
+        (Fault("gpu_xid", "xid_79", "reboot"), of_observed(seen=Judgement("", (SLOW,))), ()),
+        # A fault that needs another check: the observed one holds up nobody.
+        (Fault("gpu_nvlink", "", "reset_gpu"), of_observed(BUSY), ()),
+        (Fault("service_running", "", "configure"), of_observed(BUSY), ()),
+    ],
+    ids=["unknown", "passed", "observed fault", "another proof", "no proof"],
+)
+def test_an_observed_check_that_is_unknown_proves_nothing_and_holds_up_nobody_else(fault, entry, owed):
+    passed = ("gpu_memory_test", "host_device_bandwidth", "gpu_peer_bandwidth")
+    debt = Debt((fault,), passed=passed)
+    assert proof.left(debt.proved(entry) if entry.proves else debt).checks == owed
+
+
+def test_an_observed_check_without_its_tool_is_missing_as_any_other():
+    entry = of_observed(NoTool("nvcc", "it is not there", "install it"))
+    assert entry.missing == ("gpu_compute",) and entry.passed == ()
 
 
 def test_attempts_of_an_earlier_release_do_not_keep_a_node_out(tmp_path):

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from .. import health
 from ..core import declaration
 from ..core.host import Host
-from ..core.resource import NodeError
+from ..core.resource import Misuse, NodeError
 from ..health import Cost, Options, Outcome, Verdict, machine
 from ..health.checks.gpu_fabric import JOINING
 from ..health.gate import gate, history, plan, record
@@ -236,7 +236,12 @@ def prove(
 
         seconds = owing.settings.proof_seconds or None
         options = Options(level=Cost.ACTIVE, without=owes.others(wanted), seconds=seconds)
-        verdict = health.examine(host, node, options, tell=still)
+        try:
+            verdict = health.examine(host, node, options, tell=still)
+        except Misuse as error:
+            # The attempt counts, so its reason must be where people look for it.
+            verdict = health.undone(node, _too_short(owing.settings.proof_seconds, error), Cost.ACTIVE)
+            say(str(verdict.findings[0][1]))
         report = None
         try:
             report = gate.Gate(host, node, say).settle(verdict)
@@ -248,6 +253,16 @@ def prove(
             return Watch(verdict.in_one_line(), verdict.outcome.value, None, notes)
     say("{0}: {1}".format(report.decision.action, report.decision.why))
     return Watch(verdict.in_one_line(), verdict.outcome.value, report.to_dict(), notes)
+
+
+def _too_short(seconds: float, error: Misuse) -> NodeError:
+    """What a caller of the command can correct is a setting of the gate here."""
+    if not seconds:
+        return error
+    thing = "setting proof_seconds of section {0}, {1:g}".format(SECTION, seconds)
+    return NodeError(
+        thing, error.reason, "{0} as health_gate_proof_seconds, then converge the node".format(error.remedy)
+    )
 
 
 def _told(owing: gate.Gate, pause: Callable[[float], None]) -> Tuple[str, ...]:

@@ -213,11 +213,18 @@ def _owing(node: SlurmNode, history: History, settings: Settings, now: float) ->
     if proof.due(debt, settings.proof_attempts, now) and not states.busy(node.flags):
         return Decision(LEAVE, owes, prove=left.checks, owes=True)
     if debt.attempts >= settings.proof_attempts:
-        text = "{0}, and {1} attempts did not bring it; {2}"
-        return Decision(LEAVE, text.format(owes, debt.attempts, PERSON), person=True, owes=True)
+        text = "{0}, and {1} attempts did not bring it{2}; {3}"
+        last = _last_attempt(history)
+        return Decision(LEAVE, text.format(owes, debt.attempts, last, PERSON), person=True, owes=True)
     return Decision(
         LEAVE, "{0}; {1} of {2} attempts were made".format(owes, debt.attempts, settings.proof_attempts), owes=True
     )
+
+
+def _last_attempt(history: History) -> str:
+    """What the last active verdict says, if it did not pass."""
+    last = next((one for one in reversed(history.entries) if one.level is Cost.ACTIVE), None)
+    return " (the last: {0})".format(last.finding) if last is not None and last.outcome not in CLEAN else ""
 
 
 def sick(history: History, settings: Settings) -> Optional[str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import module
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import journal
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import checks as active
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import silences
@@ -729,6 +729,31 @@ def test_the_unit_has_the_budget_of_the_declaration(tmp_path, monkeypatch, secti
     )
     hooks.prove(host, "gpu01", lambda text: None)
     assert asked == [seconds]
+
+
+def test_a_budget_that_is_too_short_for_every_check_is_recorded_with_its_reason(tmp_path, monkeypatch):
+    host = drained(tmp_path, monkeypatch, after(SICK, *CLEAN))
+    (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"health_gate": {"proof_seconds": 2}}))
+
+    def examine(dummy, node, options, tell):
+        raise Misuse("2 seconds for the active checks", "every check that applies needs more", "give at least 5")
+
+    monkeypatch.setattr(hooks.health, "examine", examine)
+    told = []
+    watch = hooks.prove(host, "gpu01", told.append)
+    reason = "setting proof_seconds of section health_gate, 2: every check that applies needs more"
+    assert watch.outcome == "unknown" and watch.decision["decision"]["action"] == "leave"
+    assert any(one.startswith(reason) and "give at least 5 as health_gate_proof_seconds" in one for one in told)
+    known = history.read(host)
+    assert known.entries[-1].finding == reason and not known.entries[-1].proves
+    # A person who is asked at last reads why.
+    known = dataclasses.replace(known, debt=dataclasses.replace(known.debt, attempts=3, tried=NOW))
+    known = known.added(dataclasses.replace(CLEAN_ENTRY, time=known.entries[-1].time + 60))
+    decision = plan.decide(OURS, known, Settings(), known.entries[-1].time, "boot-1")
+    assert decision.person and "3 attempts did not bring it (the last: {0})".format(reason) in decision.why
+
+
+CLEAN_ENTRY = Entry(NOW, Cost.PASSIVE, Outcome.PASS)
 
 
 def test_a_proof_in_slices_ends_when_each_slice_has_passed():

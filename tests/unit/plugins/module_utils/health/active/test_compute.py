@@ -258,10 +258,10 @@ def test_a_slow_sm_does_not_explain_that_its_gpu_is_slow_in_another_kind():
     [
         (H100, F16, 408.7, 272.5),
         ("NVIDIA H200", BF16, 488.2, 325.5),
-        ("Tesla V100-SXM2-32GB", F16, 43.7, None),
-        ("NVIDIA A100-SXM4-80GB", BF16, 109.2, None),
+        ("Tesla V100-SXM2-32GB", F16, 62.4, None),
+        ("NVIDIA A100-SXM4-80GB", BF16, 156, None),
         ("NVIDIA A100 80GB PCIe", F64, 4.85, None),
-        ("NVIDIA A100-SXM4-40GB", INT8, 218.4, None),
+        ("NVIDIA A100-SXM4-40GB", INT8, 312, None),
         ("NVIDIA B200", F32, 37.5, None),
     ],
 )

@@ -164,8 +164,7 @@ def _expected(
 ) -> Expected:
     section = declared.get(_PROFILE, {})
     data = section.get("data", {})
-    own: Dict[str, Any] = {"thresholds": settings.get("thresholds", {})}
-    thresholds.check(own["thresholds"])
+    own: Dict[str, Any] = {"thresholds": thresholds.usable(settings.get("thresholds", {}))[0]}
     return Expected(
         profile_name=str(section.get("name", "unknown")),
         profile=data,

@@ -9,18 +9,10 @@ there. What holds for all checks (silences, thresholds, without) is not among th
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Tuple
+from typing import Any, Mapping
 
 from ..core.resource import NodeError
-
-# name → (default, least, most)
-NUMBERS: Mapping[str, Tuple[float, float, float]] = {
-    "compute_seconds": (10, 1, 150),
-    "memory_test_seconds": (4, 1, 120),
-    "scratch_probe_gibibytes": (8, 0.125, 64),
-    "dcgm_level": (1, 1, 3),
-}
-OTHERS = ("acknowledged", "partition_keys", "tools", "hpl_output")
+from .data.setting_names import NUMBERS, OTHERS
 
 
 def number(settings: Mapping[str, Any], name: str) -> float:

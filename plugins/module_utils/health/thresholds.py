@@ -8,7 +8,7 @@ The name of a figure ends with its unit. ``warn``: look at it. ``fail``: the nod
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, List, Mapping, Tuple
 
 from ..core.resource import NodeError
 from .types import Threshold
@@ -30,6 +30,41 @@ def merged(
         for name, given in content.get("thresholds", {}).items():
             answer[name] = Threshold(given["better"], given.get("warn"), given.get("fail"), source)
     return answer
+
+
+def declared(given: Any) -> None:
+    """Of limits before they are declared, where a person reads the answer.
+
+    :raises NodeError: they are no limits, or no check measures a figure of that name.
+    """
+    from .data import limit_names  # for the one who declares, and not for each check
+
+    check(given)
+    known = limit_names.names()
+    for name in given:
+        if name not in known:
+            remedy = (
+                limit_names.instead(name, known) + "; docs/health_checks.md and docs/health_active.md have the names"
+            )
+            raise NodeError("threshold {0}".format(name), "no check measures a figure of this name", remedy)
+
+
+def usable(given: Any) -> Tuple[Mapping[str, Any], List[NodeError]]:
+    """The limits that can be used, and what is wrong with the others: a node does not lose its verdict for them."""
+    if not isinstance(given, Mapping):
+        try:
+            check(given)
+        except NodeError as error:
+            return {}, [error]
+    kept, wrong = {}, []
+    for name, limits in given.items():
+        try:
+            check({name: limits})
+        except NodeError as error:
+            wrong.append(error)
+        else:
+            kept[name] = limits
+    return kept, wrong
 
 
 def check(given: Any) -> None:

@@ -281,7 +281,7 @@ class Desired:
             )
         program_words.check("option redeploy_command", self.redeploy_command)
         check(self.settings)
-        thresholds.check(self.thresholds)
+        thresholds.declared(self.thresholds)
         # On the node a name that means nothing would leave the gate without any check.
         registry.chosen(Cost.ACTIVE, (), self.without)
         # One that means no check would count, though somebody believes that it is only observed.

@@ -81,6 +81,8 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
         ({"silences": [dict(SILENCE, owner=" ")]}, "it has no owner"),
         ({"thresholds": {"temperature_celsius": {"better": "lower", "warn": 90, "fail": 80}}}, "before warn"),
         ({"thresholds": {"temperature_celsius": {"warn": 90}}}, "which side is good"),
+        ({"thresholds": {"swap_used_byte": {"better": "lower", "warn": 1}}}, "did you mean 'swap_used_bytes'?"),
+        ({"thresholds": {"gemm_teraflops_per_second": {"better": "higher", "fail": 600}}}, "use compute_f16_teraflops"),
         ({"textfile": "/var/lib/node.txt"}, "does not end with .prom"),
         ({"labels_file": "labels"}, "no absolute path"),
         ({"redeploy_command": ["az", "vm"]}, "'az' is no absolute path"),

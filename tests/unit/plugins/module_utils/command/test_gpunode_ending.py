@@ -120,8 +120,6 @@ CASES = {
         NOT_KNOWN,
         "it leaves out all that was asked for",
     ),
-    "limits that are none": ((), '{"health": {"thresholds": 7}}', NOT_KNOWN, "7 is no set of limits"),
-    "a limit that is none": ((), '{"health": {"thresholds": {"swap": 7}}}', NOT_KNOWN, "threshold swap"),
     "a section that is none": ((), '{"health": 3}', NOT_KNOWN, "section health of /etc/gpu_node/node.json"),
     "options that leave no check": (
         ("--only", "memory_swap", "--without", "memory_swap"),

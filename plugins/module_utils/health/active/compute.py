@@ -17,6 +17,7 @@ import ctypes
 import dataclasses
 import functools
 import statistics
+import struct
 from typing import Any, Counter, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...core.resource import NodeError
@@ -47,6 +48,8 @@ _SEED = 20261127
 _UNWRITTEN = 0xA5A5A5A5  # a multiprocessor with this number does not exist
 _REMEDY = "look at its clocks, power limit and temperature under load; replace it if it stays slow"
 _REPLACE = "keep jobs off it, and have the GPU replaced: it computes wrong without an error message"
+_REPLACE_MEMORY = "keep jobs off it, and have the GPU replaced: its memory does not keep what is written"
+_BAD_MEMORY = "the memory that holds its results changes them, so nobody knows whether it computes wrong: {0}"
 FIGURES: Dict[str, Figure] = {
     kind.figure: Figure(
         kind.title,
@@ -67,8 +70,9 @@ class Done:
     ``rate``: in 10^12 operations a second, the median of ``launches``. ``result``: checksums of :data:`_COMMON_ROUNDS`
     rounds, of the majority. ``wrong``: (SM, launches) that differ from the majority. ``undecided``: launches without a
     majority. ``changed``: launches whose majority is not that of the first one. ``times``: of each SM in relation to
-    the median one. ``idle``: how many SMs ran no block in any launch, so nothing is known of them. ``refused``: the
-    driver does not accept its kernel, and nothing else is known.
+    the median one. ``idle``: how many SMs ran no block in any launch, so nothing is known of them. ``memory``: with a
+    wrong result, the memory that the results are written to does not keep what is written. ``refused``: the driver does
+    not accept its kernel, and nothing else is known.
     """
 
     kind: Kind
@@ -80,6 +84,7 @@ class Done:
     changed: int = 0
     times: Mapping[int, float] = dataclasses.field(default_factory=dict)
     idle: int = 0
+    memory: bool = False
     refused: Optional[NodeError] = None
 
 
@@ -214,6 +219,15 @@ class _Launcher:
             raise NodeError("CUDA", "a kernel ended without an error and wrote no result", remedy)
         return Launch(seconds, device.read(self._sums, self._warps * equality.LINE), pairs[::2], pairs[1::2])
 
+    def memory_fails(self) -> bool:
+        """Whether the memory of the results changes what is written, which looks as if an SM computes wrong."""
+        words = self._warps * equality.LINE // 4
+        for word in (0, 0xFFFFFFFF):
+            self._device.fill(self._sums, word, words)
+            if self._device.read(self._sums, 4 * words) != struct.pack("<I", word) * words:
+                return True
+        return False
+
 
 def rounds_for(rounds: int, seconds: float, wanted: float) -> int:
     """Pure. How many rounds take ``wanted`` seconds, if ``rounds`` took ``seconds``."""
@@ -249,6 +263,7 @@ def _one(launcher: _Launcher, kind: Kind, seconds: float) -> Done:
         tally.changed,
         equality.usual_times(times),
         launcher.blocks - len(tally.seen),
+        bool(tally.wrong or tally.undecided or tally.changed) and launcher.memory_fails(),
     )
 
 
@@ -303,9 +318,10 @@ def _wrong(one: Computed, different: Sequence[str]) -> List[Finding]:
         reasons.append("{0}: another result than the other GPUs of this product".format(" and ".join(different)))
     if not reasons:
         return []
-    reason = "it computes wrong: " + "; ".join(reasons)
-    code = "wrong_result"
-    return [Finding(Outcome.FAIL, one.thing, reason, _REPLACE, Remedy.REPLACE, Certainty.CERTAIN, one.key, code)]
+    reason, remedy, code = "it computes wrong: " + "; ".join(reasons), _REPLACE, "wrong_result"
+    if any(done.memory for done in one.done):
+        reason, remedy = _BAD_MEMORY.format("; ".join(reasons)), _REPLACE_MEMORY
+    return [Finding(Outcome.FAIL, one.thing, reason, remedy, Remedy.REPLACE, Certainty.CERTAIN, one.key, code)]
 
 
 def _difference(done: Done) -> str:

@@ -62,6 +62,22 @@ def test_every_fault_is_found_and_named(machine, health):
     assert rates[keys[4]] == pytest.approx(0.8 * rates[keys[0]], rel=0.03)
 
 
+def test_memory_that_holds_the_results_is_not_an_sm_that_computes_wrong(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=3", "gpu.cuda.multiprocessors=3")
+    node.fault("gpu 1 memory 4096 stuck 3 1")
+    node.fault("gpu 2 sm 2 wrong fp32")
+    verdict = node.check("gpu_compute", compute_seconds=1)
+    keys = [pci for dummy, pci in node.gpus]
+    assert [one[1:] for one in health.findings(verdict)] == [
+        ("wrong_result", key, "fail", "replace") for key in keys[1:]
+    ]
+    told = reasons(verdict)
+    assert told[keys[1]].startswith(
+        "the memory that holds its results changes them, so nobody knows whether it computes"
+    )
+    assert told[keys[2]].startswith("it computes wrong: FP32: SM 2 differs")
+
+
 @pytest.mark.soak  # the limit of a kernel that hangs is 30 s
 def test_a_hang_and_a_slowdown_under_load_are_named(machine, health):
     node = machine("nd96isr_h100_v5", "gpu.count=3", "gpu.cuda.multiprocessors=3")

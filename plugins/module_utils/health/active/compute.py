@@ -294,6 +294,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     judgement = judge_readings(seen.readings, expected, FIGURES)
     odd, unclear = _against_siblings(seen.computed)
     findings = [found for one in seen.computed for found in _wrong(one, odd.get(one.key, []))]
+    findings += [found for one in seen.computed for found in _idle(one)]
     slow = [found for one in seen.computed for found in _slow(one, expected)]
     measured: List[Measured] = []
     for one in seen.computed:
@@ -302,7 +303,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
             measured.append(Measured(SLOWEST, max(0.0, *worst), one.key, better="lower"))
     slowed = under_load.findings(seen.loads)
     measured += [figure for load in seen.loads for figure in under_load.measured(load)]
-    parts = (judgement.seen, under_load.summary(seen.loads), _not_covered(seen.computed))
+    parts = (judgement.seen, under_load.summary(seen.loads), _refused(seen.computed))
     return dataclasses.replace(
         judgement,
         seen=", ".join(part for part in parts if part),
@@ -408,8 +409,19 @@ def _unexplained(seen: Seen, findings: Sequence[Finding], expected: Expected) ->
     return [one for one in findings if one.outcome is not Outcome.WARN or (one.key, one.code) not in explained]
 
 
-def _not_covered(computed: Sequence[Computed]) -> str:
-    """``not covered: FP8 tensor cores on 8 GPUs (the driver does not accept the PTX: ...); 2 SMs of GPU 3``."""
+def _idle(one: Computed) -> List[Finding]:
+    """SMs that ran no block in any launch: nothing is known of them."""
+    idle = max((done.idle for done in one.done), default=0)
+    if not idle:
+        return []
+    reason = "{0} SM{1} ran nothing, so {2} not tested".format(idle, *("s", "they are") if idle > 1 else ("", "it is"))
+    remedy = "find what else runs on it, for example a display, and run it again; reset the GPU if it recurs"
+    code = "multiprocessors_not_covered"
+    return [Finding(Outcome.WARN, one.thing, reason, remedy, Remedy.LOOK, Certainty.POSSIBLE, one.key, code)]
+
+
+def _refused(computed: Sequence[Computed]) -> str:
+    """``not covered: FP8 tensor cores on 8 GPUs (the driver does not accept the PTX: ...)``."""
     refused: Dict[str, List[str]] = {}
     for one in computed:
         for done in one.done:
@@ -419,9 +431,6 @@ def _not_covered(computed: Sequence[Computed]) -> str:
         "{0} on {1} GPU{2} ({3})".format(title, len(reasons), "s" if len(reasons) > 1 else "", reasons[0])
         for title, reasons in refused.items()
     ]
-    for one in computed:
-        idle = max((done.idle for done in one.done), default=0)
-        parts += ["{0} SM{1} of {2}".format(idle, "s" if idle > 1 else "", one.thing)] if idle else []
     return "not covered: " + "; ".join(parts) if parts else ""
 
 

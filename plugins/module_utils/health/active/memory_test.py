@@ -19,7 +19,7 @@ from ...core.resource import NodeError
 from ..data import product_limits
 from ..evidence import Evidence
 from ..settings import number
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
+from ..types import NOT_COVERED, Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from . import apart, memory_by_host, memory_on_gpu, survey
 from .cuda import Cuda, PtxRefused
 from .memory_on_gpu import Tested
@@ -111,6 +111,7 @@ def _of(thing: str, key: str, tested: Tested) -> List[Finding]:
     if tested.wrong:
         reason = "{0} reads of its memory returned wrong data ({1})".format(tested.wrong, tested.where)
         return [Finding(Outcome.FAIL, thing, reason, _WRONG, Remedy.REPLACE, Certainty.CERTAIN, key, "memory_mismatch")]
+    code = NOT_COVERED
     if tested.both_ways_bytes < tested.memory_bytes:
         reason = "only {0:.0%} of its memory was read back as 0 and as 1 in the time".format(
             tested.both_ways_bytes / tested.memory_bytes
@@ -118,7 +119,7 @@ def _of(thing: str, key: str, tested: Tested) -> List[Finding]:
         remedy = "give setting {0} of section health, or the budget of this run, more seconds".format(SETTING)
     elif tested.memory_bytes < _COVERED * tested.free_bytes:
         reason = "only {0:.0%} of its free memory could be allocated".format(tested.memory_bytes / tested.free_bytes)
-        remedy = "find what uses the GPU, and reset it if nothing does"
+        remedy, code = "find what uses the GPU, and reset it if nothing does", "memory_not_allocated"
     elif tested.free_bytes < _FREE * tested.total_bytes:
         # A process that computes would have stopped the check before.
         reason = "only {0:.0%} of its memory is free, and no process computes on it".format(
@@ -128,7 +129,7 @@ def _of(thing: str, key: str, tested: Tested) -> List[Finding]:
         return [Finding(Outcome.WARN, thing, reason, remedy, Remedy.LOOK, Certainty.POSSIBLE, key, "memory_held")]
     else:
         return []
-    return [Finding(Outcome.UNKNOWN, thing, reason, remedy, Remedy.CONFIGURE, key=key, code="not_covered")]
+    return [Finding(Outcome.UNKNOWN, thing, reason, remedy, Remedy.CONFIGURE, key=key, code=code)]
 
 
 def _covered(tested: List[Tested]) -> str:

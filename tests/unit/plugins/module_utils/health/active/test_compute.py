@@ -301,7 +301,9 @@ def test_a_driver_that_refuses_one_kernel_covers_the_others():
 
 def test_sms_that_ran_no_block_are_not_covered():
     judgement = judged([done_of()], [done_of(), done_of(F32, 60.0, idle=2)])
-    assert judgement.findings == () and judgement.seen.endswith("not covered: 2 SMs of GPU 1")
+    assert told(judgement) == [("warn", "multiprocessors_not_covered", "gpu1", "look")]
+    assert judgement.findings[0].reason == "2 SMs ran nothing, so they are not tested"
+    assert told(judged([done_of()], [done_of(), done_of(F32, 60.0)])) == []
     tally = taken((256, (), RIGHT), (256, (), RIGHT))
     assert tally.seen == set(range(8))
 

@@ -15,7 +15,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, memory_on_gpu, memory_test
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Reading, Readings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Machine, Threshold
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, Fault
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
+    Cost,
+    Expected,
+    Machine,
+    Outcome,
+    Threshold,
+)
 
 H100, V100 = "NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-32GB"
 WELL = memory_on_gpu.Tested(
@@ -73,18 +80,24 @@ def test_one_wrong_read_condemns_the_gpu_and_names_the_place():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "code", "words"),
     [
-        ({"both_ways_bytes": 0}, "only 0% of its memory was read back as 0 and as 1 in the time"),
-        ({"both_ways_bytes": 84_099_999_999}, "only 100% of its memory was read back"),
-        ({"memory_bytes": 42_250_000_000, "both_ways_bytes": 42_250_000_000}, "only 50% of its free memory"),
+        ({"both_ways_bytes": 0}, "not_covered", "only 0% of its memory was read back as 0 and as 1 in the time"),
+        ({"both_ways_bytes": 84_099_999_999}, "not_covered", "only 100% of its memory was read back"),
+        (
+            {"memory_bytes": 42_250_000_000, "both_ways_bytes": 42_250_000_000},
+            "memory_not_allocated",
+            "only 50% of its free memory",
+        ),
     ],
 )
-def test_memory_that_was_not_covered_is_unknown(change, words):
+def test_memory_that_was_not_covered_is_unknown(change, code, words):
+    """For the gate, only ``not_covered`` is a lack of time, which lets the other checks of the verdict count."""
     judgement = judged(WELL, dataclasses.replace(WELL, **change))
-    assert (
-        told(judgement) == [("unknown", "not_covered", "gpu1", "configure")] and words in judgement.findings[0].reason
-    )
+    assert told(judgement) == [("unknown", code, "gpu1", "configure")] and words in judgement.findings[0].reason
+    faults = tuple(Fault("gpu_memory_test", one.code, one.action.value) for one in judgement.findings)
+    entry = Entry(0.0, Cost.ACTIVE, Outcome.UNKNOWN, faults=faults, passed=("gpu_compute",))
+    assert entry.proves == (code == "not_covered")
 
 
 def test_memory_that_is_not_free_is_no_gap_in_the_coverage():

@@ -181,7 +181,7 @@ def report(
         for member in () if group.split else group.members:
             odd.setdefault(member, []).append(_line(OUTLIER, plain(group.finding())))
     for one in comparison.outliers:
-        finding = one.finding()
+        finding = one.finding(samples.labels_of(verdicts.get(one.node)))
         odd.setdefault(one.node, []).append(_line(OUTLIER, plain(finding)))
     for other in odd_versions.of_verdicts(verdicts, samples.kinds_of(verdicts)):
         told = {"outcome": "warn", "thing": "software", "reason": other.reason, "remedy": other.remedy}

@@ -118,7 +118,7 @@ def _again(report: Report) -> str:
 
 def _node(node: Node) -> str:
     lines = "".join(
-        '<li class="{0}"><span class="sign">{1}</span><div><b>{2}</b>: {3}<br><span class="remedy">{4}</span> '
+        '<li class="{0}"><span class="sign">{1}</span><div><b>{2}:</b> {3}<br><span class="remedy">{4}</span> '
         "<code>{5}</code>{6}</div></li>".format(
             line.outcome,
             html_page.SIGNS[line.outcome],

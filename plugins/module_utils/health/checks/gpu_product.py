@@ -72,7 +72,12 @@ def products(information: Information, expected: Expected) -> Judgement:
 def _names(gpus: Tuple[GpuInformation, ...]) -> Tuple[Measured, ...]:
     """The product of each GPU as the label of a figure: nodes are compared within one product only."""
     return tuple(
-        Measured(PRODUCT, 1.0, one.identity.pci_address, labels={"product": one.identity.name})
+        Measured(
+            PRODUCT,
+            1.0,
+            one.identity.pci_address,
+            labels={"product": one.identity.name, "index": str(one.identity.index)},
+        )
         for one in gpus
         if one.identity.pci_address and one.identity.name
     )

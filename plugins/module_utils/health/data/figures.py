@@ -41,6 +41,27 @@ HELP: Dict[str, str] = {
 }
 
 
+# The longest end of a name that fits counts.
+_UNITS: Dict[str, str] = {
+    "teraflops_per_second": "Tflop/s",
+    "teraops_per_second": "Top/s",
+    "gigaflops_per_second": "Gflop/s",
+    "gigabytes_per_second": "GB/s",
+    "gigabits_per_second": "Gbit/s",
+    "percent": "%",
+    "celsius": "°C",
+    "mhz": "MHz",
+    "watts": "W",
+    "seconds": "s",
+    "bytes": "bytes",
+}
+
+
+def unit_of(name: str) -> str:
+    """``GB/s`` of ``host_to_device_gigabytes_per_second``; "" where the name ends with no unit that is known."""
+    return next((unit for end, unit in _UNITS.items() if name.endswith("_" + end)), "")
+
+
 def help_of(name: str) -> str:
     """One sentence for any figure."""
     return HELP.get(name, "{0}, as a check of this node measured it.".format(name))

@@ -17,6 +17,7 @@ import math
 import statistics
 from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+from ..data.figures import unit_of
 from ..types import Certainty, Finding, Outcome, Remedy
 from . import data
 from .samples import Sample
@@ -43,14 +44,17 @@ class Outlier:
         """How many times as far away as it may be."""
         return abs(self.value - self.spread.median) / (self.spread.distance or 1.0)
 
-    def finding(self) -> Finding:
-        away = self.value - self.spread.median
+    def finding(self, labels: Optional[Mapping[str, str]] = None) -> Finding:
+        """``labels``: what people call the parts of this node, by key."""
+        away, unit = self.value - self.spread.median, (" " + unit_of(self.name)).rstrip()
+        part = " to ".join((labels or {}).get(one, one) for one in self.key.split(">"))
         how = "above" if away > 0 else "below"
         share = " ({0:.0f} %)".format(100 * abs(away / self.spread.median)) if self.spread.median else ""
         return Finding(
             outcome=Outcome.WARN,
-            thing=self.name + (" of " + self.key if self.key else ""),
-            reason="{0:.4g}{1} is {2:.4g}{3} {4} the median of {5}{6} nodes of type {7}; up to {8:.2g} is usual".format(
+            thing=self.name + (" of " + part if part else ""),
+            reason="{0:.4g}{9}{1} is {2:.4g}{9}{3} {4} the median of {5}{6} nodes of type {7}; "
+            "up to {8:.2g}{9} is usual".format(
                 self.value,
                 ", the best of its {0} parts,".format(self.parts) if self.parts > 1 else "",
                 abs(away),
@@ -60,6 +64,7 @@ class Outlier:
                 self.nodes,
                 self.kind,
                 self.spread.distance or 0.0,
+                unit,
             ),
             remedy="compare this node with another before a long job, and replace the part if it stays so",
             action=Remedy.LOOK,
@@ -97,7 +102,7 @@ class Group:
     def reason(self) -> str:
         away = self.median - self.usual
         share = " ({0:.0f} %)".format(100 * abs(away / self.usual)) if self.usual else ""
-        return "{0} nodes of type {1} are a group at {2:.4g}, {3:.4g}{4} {5} the {6} others{7}".format(
+        return "{0} nodes of type {1} are a group at {2:.4g}{8}, {3:.4g}{8}{4} {5} the {6} others{7}".format(
             len(self.members),
             self.kind,
             self.median,
@@ -106,6 +111,7 @@ class Group:
             "above" if away > 0 else "below",
             self.others,
             "; " + self.split if self.split else "",
+            (" " + unit_of(self.name)).rstrip(),
         )
 
 

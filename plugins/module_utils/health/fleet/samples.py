@@ -16,6 +16,7 @@ from ..types import PRODUCT
 _UNKNOWN = ("", "unknown")
 # NVML: NVML_DEVICE_NAME_V2_BUFFER_SIZE is 96. A node may send anything.
 _PRODUCT_CHARACTERS = 96
+_INDEX_DIGITS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,23 @@ def _products(verdict: Any) -> Dict[str, str]:
                 product = one["labels"].get("product")
                 if isinstance(product, str) and isinstance(one.get("key"), str):
                     found[one["key"]] = product[:_PRODUCT_CHARACTERS]
+    return found
+
+
+def labels_of(verdict: Any) -> Dict[str, str]:
+    """``GPU 3 (0001:03:00.0)`` of each GPU whose number is known, by its PCI address."""
+    found = {}
+    for result in _list(verdict, "results"):
+        for one in _list(result, "measured"):
+            if isinstance(one, Mapping) and one.get("name") == PRODUCT and isinstance(one.get("labels"), Mapping):
+                index, key = one["labels"].get("index"), one.get("key")
+                if (
+                    isinstance(index, str)
+                    and index.isdecimal()
+                    and len(index) <= _INDEX_DIGITS
+                    and isinstance(key, str)
+                ):
+                    found[key] = "GPU {0} ({1})".format(index, key)
     return found
 
 

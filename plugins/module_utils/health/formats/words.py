@@ -49,13 +49,17 @@ def observed(finding: Finding) -> str:
 
 def together(findings: Sequence[Tuple[str, Finding]]) -> List[Tuple[str, Finding]]:
     """(check, finding) in the order given: what a check says of several things, or why several checks saw nothing, is
-    one finding that names each of them."""
+    one finding that names each of them; and so is what several checks say in the same words of the same things."""
     groups: Dict[Tuple[Any, ...], List[Tuple[str, Finding]]] = {}
     for check, finding in findings:
         by = "" if _saw_nothing(check, finding) else check
         same = (by, finding.outcome, finding.code, finding.reason, finding.remedy, finding.certainty)
         groups.setdefault(same, []).append((check, finding))
-    return [_one(group) for group in groups.values()]
+    merged: Dict[Tuple[Any, ...], List[Tuple[str, Finding]]] = {}
+    for check, finding in (_one(group) for group in groups.values()):
+        words = (finding.outcome, finding.thing, finding.code, finding.reason, finding.remedy, finding.certainty)
+        merged.setdefault(words, []).append((check, finding))
+    return [(", ".join(check for check, dummy in group), group[0][1]) for group in merged.values()]
 
 
 def _saw_nothing(check: str, finding: Finding) -> bool:

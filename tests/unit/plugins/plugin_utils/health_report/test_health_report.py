@@ -77,7 +77,7 @@ def test_the_table_is_worst_first_with_reason_and_remedy_and_counts_the_healthy(
     )
     assert "no verdict: it was not reached (timed out); put that right and run it again." in text
     assert any("[gpu_temperature] (likely)" in line for line in text)
-    assert any(line.startswith("host_to_device_gigabytes_per_second of 0000:06:00.0: 21.4 is 3.") for line in text)
+    assert any(line.startswith("host_to_device_gigabytes_per_second of 0000:06:00.0: 21.4 GB/s is 3.") for line in text)
     assert rows[-1] == ("pass", "28 nodes are healthy")
 
 

@@ -42,7 +42,7 @@ def figure(name, value, key="", better="", **labels):
 
 def verdict(host, chance, product=H100, profile="nd96isr_h100_v5", factor=1.0, slow=None, noise=0.005, names=None):
     """Eight GPUs; ``slow``: (figure, number of the GPU, factor)."""
-    measured = [figure(PRODUCT, 1.0, key, product=product) for key in KEYS]
+    measured = [figure(PRODUCT, 1.0, key, product=product, index=str(index)) for index, key in enumerate(KEYS)]
     for name, (usual, better) in FIGURES.items():
         if name not in (names or FIGURES):
             continue
@@ -241,3 +241,22 @@ def test_a_node_with_a_product_for_each_figure_does_not_flood_the_report():
     told = [line for dummy, line in table.rows(report) if "too few" in line]
     assert len(told) == model.TOO_FEW_MAX + 1 and told[-1].startswith("and 1980 more")
     assert page.page(report, "t").count("too few") == len(told)
+
+
+@pytest.mark.parametrize(
+    ("index", "named"), [("3", "GPU 3 (0001:03:00.0)"), ("<b>", "0001:03:00.0"), ("9999", "0001:03:00.0")]
+)
+def test_an_outlier_has_its_unit_and_the_number_of_its_gpu(index, named):
+    name = "compute_f16_teraflops_per_second"
+    dice = random.Random(3)
+    verdicts = {
+        "n{0}".format(node): verdict(
+            "n{0}".format(node), dice, names=[name], slow=(name, 3, 0.8) if node == 5 else None
+        )
+        for node in range(12)
+    }
+    verdicts["n5"]["results"][0]["measured"][3]["labels"]["index"] = index
+    (line,) = [line for node in model.report(verdicts, {}).nodes for line in node.lines]
+    assert line.thing == "{0} of {1}".format(name, named)
+    assert " Tflop/s is " in line.reason and "below the median" in line.reason
+    assert "<b>{0}:</b> ".format(line.thing) in page.page(model.report(verdicts, {}), "t")

@@ -56,6 +56,9 @@ def test_one_slow_gpu_among_equals_is_named_with_its_key(nodes):
     finding = comparison.outliers[0].finding()
     assert (finding.outcome, finding.action, finding.code) == (types.Outcome.WARN, types.Remedy.LOOK, RATE)
     assert str(nodes) + " nodes of type nd96asr_v4" in finding.reason and "25 %" in finding.reason
+    assert finding.reason.startswith("18 GB/s is ") and finding.reason.count(" GB/s") == 3
+    assert finding.thing == RATE + " of gpu1"
+    assert comparison.outliers[0].finding({"gpu1": "GPU 1 (gpu1)"}).thing == RATE + " of GPU 1 (gpu1)"
 
 
 def test_a_place_that_is_always_slower_hides_nobody():

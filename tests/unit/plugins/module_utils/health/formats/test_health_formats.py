@@ -379,3 +379,23 @@ def test_nothing_is_reported_but_a_failure_that_we_cannot_mend(one):
         assert found[1].outcome is Outcome.FAIL
         assert found[1].action.value not in ("watch", "configure", "restart_service")
         assert told["body"]["properties"]["impactCategory"].startswith("Resource.Hpc.Unhealthy.")
+
+
+def test_what_several_checks_say_of_the_same_gpu_is_one_line():
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Finding, Outcome, Remedy
+
+    def hidden(gpu):
+        reason = "CUDA shows 7 GPUs of 8, and not this one"
+        return Finding(Outcome.FAIL, gpu, reason, "reboot", Remedy.REBOOT, key=gpu, code="not_in_cuda")
+
+    slow = Finding(Outcome.WARN, "GPU 7", "slow", "look", Remedy.LOOK, key="GPU 7", code="low")
+    checks = ["host_device_bandwidth", "gpu_memory_test", "gpu_compute"]
+    found = [(check, hidden("GPU 7")) for check in checks] + [("gpu_compute", slow)]
+    assert words.together(found) == [(", ".join(checks), hidden("GPU 7")), ("gpu_compute", slow)]
+    # Another GPU in one of them is another finding.
+    joined = words.together([*found, ("gpu_compute", hidden("GPU 6"))])
+    assert [(check, one.thing) for check, one in joined] == [
+        (", ".join(checks[:2]), "GPU 7"),
+        ("gpu_compute", "GPU 7, GPU 6"),
+        ("gpu_compute", "GPU 7"),
+    ]

@@ -23,6 +23,8 @@ from typing import Any, Callable, Dict, List
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
+
 # How long an input takes says nothing about it on a machine that runs guests beside the unit tests.
 # `make soak` tries more examples of each property.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -105,11 +107,21 @@ class Simulator:
         )
 
     def python(self, code: str, *arguments: str, timeout: float = 60, **environment: str) -> Any:
-        """Run ``code`` in a process on this machine and return the JSON document that it prints.
+        """Run ``code`` in a fork (forked.py) on this machine and return the JSON document that it prints.
 
         :raises AssertionError: with its error output, when it fails.
         """
-        process = self.start(code, *arguments, **environment)
+        done = forked.run(["-c", code, *arguments], env=self.environment(**environment), timeout=timeout)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+    def preloaded(self, code: str, *arguments: str, timeout: float = 60, **environment: str) -> Any:
+        """In a new interpreter the library is loaded by its path first and then found by its SONAME.
+
+        This is how code that forks workers sees the simulator in a process whose environment was not prepared.
+        """
+        first = "import ctypes; ctypes.CDLL({0!r}, mode=ctypes.RTLD_GLOBAL)\n".format(str(self.library))
+        process = self.start(first + code, *arguments, **dict(environment, LD_LIBRARY_PATH=""))
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -118,14 +130,6 @@ class Simulator:
             raise
         assert process.returncode == 0, errors
         return json.loads(output) if output.strip() else None
-
-    def preloaded(self, code: str, *arguments: str, timeout: float = 60, **environment: str) -> Any:
-        """Like :meth:`python`, but the library is loaded by its path first and then found by its SONAME.
-
-        This is how code that forks workers sees the simulator in a process whose environment was not prepared.
-        """
-        first = "import ctypes; ctypes.CDLL({0!r}, mode=ctypes.RTLD_GLOBAL)\n".format(str(self.library))
-        return self.python(first + code, *arguments, timeout=timeout, **dict(environment, LD_LIBRARY_PATH=""))
 
 
 def source_digest() -> str:

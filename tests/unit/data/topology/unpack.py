@@ -9,6 +9,7 @@ path or its target stands for each number in turn, ``\\n`` in a content for a li
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -24,11 +25,15 @@ def names():
 
 def unpack(name, root):
     """Write the tree below ``root`` and return ``root`` as text."""
-    with open(os.path.join(FOLDER, name + ".tree"), encoding="utf-8") as stream:
-        for line in stream:
-            line = line.rstrip("\n")
-            if line and not line.startswith("#"):
-                _entry(str(root), line)
+    folders, files, links = _entries(name)
+    for path in folders:
+        os.makedirs(os.path.join(str(root), path), exist_ok=True)
+    for path, content in files:
+        number = os.open(os.path.join(str(root), path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        os.write(number, content)
+        os.close(number)
+    for path, target in links:
+        os.symlink(target, os.path.join(str(root), path))
     return str(root)
 
 
@@ -53,21 +58,32 @@ def shared(name):
     return root
 
 
-def _entry(root, line):
+@functools.lru_cache(maxsize=None)
+def _entries(name):
+    """Folders that have no other below them, files with their content, and links with their targets."""
+    folders, files, links = set(), [], []
+    with open(os.path.join(FOLDER, name + ".tree"), encoding="utf-8") as stream:
+        for line in stream:
+            line = line.rstrip("\n")
+            for one in _each_number(line) if line and not line.startswith("#") else ():
+                if one.endswith("/"):
+                    folders.add(one.strip("/"))
+                    continue
+                separator = " -> " if " -> " in one else " = "
+                path, content = one.split(separator, 1)
+                path = path.lstrip("/")
+                folders.add(os.path.dirname(path))
+                if separator == " -> ":
+                    links.append((path, content))
+                else:
+                    files.append((path, (content.replace("\\n", "\n") + "\n").encode()))
+    above = {path[:end] for path in folders for end in range(len(path)) if path[end] == "/"}
+    return sorted(folders - above), files, links
+
+
+def _each_number(line):
     found = re.search(r"\{(\d+)-(\d+)\}", line)
-    if found:
-        for number in range(int(found.group(1)), int(found.group(2)) + 1):
-            _entry(root, line.replace(found.group(0), str(number)))
-        return
-    if line.endswith("/"):
-        os.makedirs(os.path.join(root, line.lstrip("/")), exist_ok=True)
-        return
-    separator = " -> " if " -> " in line else " = "
-    path, content = line.split(separator, 1)
-    path = os.path.join(root, path.lstrip("/"))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if separator == " -> ":
-        os.symlink(content, path)
-        return
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(content.replace("\\n", "\n") + "\n")
+    if not found:
+        return [line]
+    numbers = range(int(found.group(1)), int(found.group(2)) + 1)
+    return [one for number in numbers for one in _each_number(line.replace(found.group(0), str(number)))]

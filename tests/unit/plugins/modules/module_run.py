@@ -1,7 +1,11 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a module as Ansible runs it: the module in one process, the node command that it calls in another."""
+"""Run a module as Ansible runs it: the module in one process, the node command that it calls in another.
+
+Both are forks of a process that has imported what they import (tests/unit/forked.py). ``real=True`` starts two
+interpreters, as Ansible does; test_module_run.py shows that the result is the same.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ import os
 import subprocess
 import sys
 import tempfile
+
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 COLLECTION = "ansible_collections.trainyard.gpu_node.plugins."
 # What ansible-core does before it starts a module.
@@ -27,6 +33,17 @@ if sys.argv[2:]:
     basic.AnsibleModule.log = lambda self, message, log_args=None: print("logged", message, log_args)
 importlib.import_module(sys.argv[1]).main()
 """
+# The interpreter that the module calls, [sys.executable, "-I", path, ...], is a fork of the module's process.
+FORKED = """
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
+
+def run_command(self, words, data, handle_exceptions):
+    done = forked.again(words[2:], data.encode())
+    return done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
+
+basic.AnsibleModule.run_command = run_command
+"""
 # The node command, on a folder and as the user that a test wants.
 COMMAND = """
 import os, sys
@@ -43,7 +60,17 @@ sys.exit(main.main())
 
 
 def process(
-    module, arguments, node="", check=False, uid=0, environment=None, figures=None, secrets=(), logged=False, more=""
+    module,
+    arguments,
+    node="",
+    check=False,
+    uid=0,
+    environment=None,
+    figures=None,
+    secrets=(),
+    logged=False,
+    more="",
+    real=False,
 ):
     """The ended process of the module. With ``logged``, what Ansible logs stands before its result; ``more`` is code
     that the node command runs first, ``figures`` those of the profile that the controller knows."""
@@ -56,15 +83,19 @@ def process(
             stream.write(COMMAND.format(path=path, collection=COLLECTION, uid=uid, root=str(node), more=more))
         command = {"sha256": "", "source": source, "secrets": list(secrets), "profile": figures}
         asked = dict(arguments, _command=command, _ansible_check_mode=check)
-        return subprocess.run(
-            [sys.executable, "-c", MODULE, COLLECTION + "modules." + module] + (["logged"] if logged else []),
-            input=json.dumps(asked),
-            env=given,
-            capture_output=True,
-            timeout=300,
-            text=True,
-            check=False,
-        )
+        words = ["-c", MODULE if real else FORKED + MODULE, COLLECTION + "modules." + module]
+        words += ["logged"] if logged else []
+        if real:
+            return subprocess.run(
+                [sys.executable, *words],
+                input=json.dumps(asked),
+                env=given,
+                capture_output=True,
+                timeout=300,
+                text=True,
+                check=False,
+            )
+        return forked.run(words, json.dumps(asked), given, timeout=300)
 
 
 def run_module(module, arguments, node="", check=False, **rest):

@@ -17,6 +17,7 @@ import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings import drive
 
 RECORD = "var/lib/gpu_node/gpu_settings.json"
@@ -39,15 +40,8 @@ class Node:
         path.write_text(name + "\n")
 
     def ask(self, job, **environment):
-        done = subprocess.run(
-            [sys.executable, drive.__file__],
-            input=json.dumps(dict(job, root=str(self.root))),
-            env=self.simulator.environment(**environment),
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=60,
-            text=True,
-        )
+        given = json.dumps(dict(job, root=str(self.root)))
+        done = forked.run([drive.__file__], given, self.simulator.environment(**environment), check=True)
         return json.loads(done.stdout)
 
     def run(self, check=False, environment=(), **options):

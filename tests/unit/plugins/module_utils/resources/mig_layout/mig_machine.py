@@ -11,6 +11,8 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
+
 A100, H100, H200 = "nd96asr_v4", "nd96isr_h100_v5", "nd96isr_h200_v5"
 RTX_PRO_6000 = "rtx_pro_6000"
 DRIVER = pathlib.Path(__file__).with_name("drive_mig.py")
@@ -28,6 +30,9 @@ class Machine:
         self.root = root
         (root / "etc/systemd/system").mkdir(parents=True)
 
+    def job(self, **job: Any) -> str:
+        return json.dumps(dict({"root": str(self.root), "check": False, "options": {}}, **job))
+
     def start(self, **job: Any) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, str(DRIVER)],
@@ -38,7 +43,7 @@ class Machine:
             text=True,
         )
         assert process.stdin is not None
-        process.stdin.write(json.dumps(dict({"root": str(self.root), "check": False, "options": {}}, **job)))
+        process.stdin.write(self.job(**job))
         process.stdin.close()
         process.stdin = None
         return process
@@ -47,10 +52,10 @@ class Machine:
         self, *layouts: Dict[str, Any], check: bool = False, declared: bool = False, **options: Any
     ) -> Dict[str, Any]:
         options = dict({"layouts": list(layouts), "boot_unit": False}, **options)
-        process = self.start(options=options, check=check, declared=declared)
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        found: Dict[str, Any] = json.loads(output)
+        job = self.job(options=options, check=check, declared=declared)
+        done = forked.run([str(DRIVER)], job, self.simulator.environment(), timeout=120)
+        assert done.returncode == 0, done.stderr
+        found: Dict[str, Any] = json.loads(done.stdout)
         return found
 
     def layout(self, gpu: int = 0) -> List[Tuple[str, int, List[int]]]:

@@ -48,17 +48,25 @@ SINGLE_VOLUME = "3" * 32
 IDENTITIES = [Identity("d{0:031x}".format(n), "e{0:031x}".format(n)) for n in range(40)]
 
 
+_WANTED = {}
+
+
 def wanted(**options):
-    return of(Desired, dict({"models": [MODEL], "mount_point": "/mnt/scratch"}, **options))
+    """A wish cannot be changed, so that equal ones are made once."""
+    key = repr(sorted(options.items()))
+    if key not in _WANTED:
+        _WANTED[key] = of(Desired, dict({"models": [MODEL], "mount_point": "/mnt/scratch"}, **options))
+    return _WANTED[key]
 
 
-def converge(machine, desired, identity=IDENTITIES[0]):
-    """One run; gives the plan. The plan against the new state has to be empty."""
+def converge(machine, desired, identity=IDENTITIES[0], first=None):
+    """One run; gives the plan, ``first`` where it is known. The plan against the new state has to be empty."""
     machine.consented = desired.rebuild or not desired.present
-    first = plan(machine.observe(), desired, identity)
+    first = first or plan(machine.observe(), desired, identity)
     for action in first.actions:
         machine.apply(action)
-    desired = dataclasses.replace(desired, rebuild=False)
+    if desired.rebuild:
+        desired = dataclasses.replace(desired, rebuild=False)
     rest = plan(machine.observe(), desired, identity)
     assert rest.refusals == first.refusals
     assert [action.describe() for action in rest.actions] == []
@@ -1202,11 +1210,18 @@ def test_a_scratch_that_was_mounted_by_hand_gets_its_line_and_its_options_in_one
 # Power cuts --------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(name="every_order")
+def _every_order(request):
+    """`make soak` tries all of what is alike but for the order or the number of disks."""
+    return request.config.getoption("--hypothesis-profile", None) == "thorough"
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("start", ["blank", "stale", "built"])
-def test_a_power_cut_at_any_step_is_made_good_by_the_next_run(count, half, start):
-    """present from three starts, and absent: cut at each step, twice in a row, then converge."""
+def test_a_power_cut_at_any_step_is_made_good_by_the_next_run(every_order, count, half, start):
+    """present from three starts, and absent: cut at each step, twice in a row, then converge. In `make test` each
+    number of disks has a third of the pairs of steps, another one each."""
     for choice in ("present", "absent"):
         origin = blank(count)
         if start == "stale":
@@ -1217,6 +1232,8 @@ def test_a_power_cut_at_any_step_is_made_good_by_the_next_run(count, half, start
         desired = wanted(state=choice, count=count)
         steps = len(plan(origin.observe(), desired, IDENTITIES[0]).actions)
         for first_cut, second_cut in itertools.product(range(steps), range(steps + 6)):
+            if not every_order and (first_cut + second_cut) % 3 != (1, 2, 4).index(count):
+                continue
             machine = copy.deepcopy(origin)
             machine.consented = choice == "absent"
             for turn, cut in enumerate((first_cut, second_cut)):
@@ -1328,11 +1345,20 @@ def small_machine(contents, finished, volume, assembled, remembered):
 @pytest.mark.parametrize("assembled", [True, False])
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("volume", [True, False])
-def test_every_small_machine_is_left_alone_or_brought_home(remembered, assembled, finished, volume):
-    """All machines of one to three disks: the model asserts that nothing foreign is touched and no data are lost."""
+def test_every_small_machine_is_left_alone_or_brought_home(every_order, remembered, assembled, finished, volume):
+    """All machines of one to three disks: the model asserts that nothing foreign is touched and no data are lost.
+
+    `make test` has each three contents in one order of their disks, another one in each parameter set."""
     outcomes = {"refused": 0, "done": 0}
+    number = 8 * remembered + 4 * assembled + 2 * finished + volume
     for size in (1, 2, 3):
-        for contents in itertools.product(CONTENTS if size < 3 else CONTENTS[:8], repeat=size):
+        all_contents = itertools.product(CONTENTS if size < 3 else CONTENTS[:8], repeat=size)
+        if size == 3 and not every_order:
+            all_contents = (
+                list(itertools.permutations(contents))[(place + number) % 6]
+                for place, contents in enumerate(itertools.combinations_with_replacement(CONTENTS[:8], size))
+            )
+        for contents in all_contents:
             for options in ({}, {"count": size}, {"state": "absent"}):
                 machine = small_machine(contents, finished, volume, assembled, remembered)
                 before = {d.serial: (d.superblock, d.volume and d.volume.uuid, d.foreign) for d in machine.drives}
@@ -1343,7 +1369,7 @@ def test_every_small_machine_is_left_alone_or_brought_home(remembered, assembled
                     outcomes["refused"] += 1
                     continue
                 try:
-                    converge(machine, desired)
+                    converge(machine, desired, first=first)
                 except StepFailed:
                     # What is on an array shows only once it is assembled; here its file system had been wiped.
                     assert "AssembleArray" in kinds(first.actions)
@@ -1352,7 +1378,7 @@ def test_every_small_machine_is_left_alone_or_brought_home(remembered, assembled
                 for serial in machine.protected:
                     drive = machine.drive(serial)
                     assert (drive.superblock, drive.volume and drive.volume.uuid, drive.foreign) == before[serial]
-    assert outcomes["refused"] > 300 and outcomes["done"] > 300
+    assert min(outcomes.values()) > (300 if every_order else 100), outcomes
 
 
 # What could still be read --------------------------------------------------------------------------------

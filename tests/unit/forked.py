@@ -54,14 +54,17 @@ def run(
     env: Optional[Mapping[str, str]] = None,
     timeout: float = 60,
     check: bool = False,
+    folder: str = "",
 ) -> "subprocess.CompletedProcess[str]":
-    """:raises subprocess.TimeoutExpired: it is killed then; what it has started is not.
+    """In the folder ``folder``, or this process's.
+
+    :raises subprocess.TimeoutExpired: it is killed then; what it has started is not.
     :raises subprocess.CalledProcessError: with ``check``."""
     global _server
     with _lock:
         if _server is None or _server.owner != os.getpid():  # a fork of the test process has a server of its own
             _server = Server()
-    done = _server.run(list(words), input, dict(os.environ if env is None else env), timeout)
+    done = _server.run(list(words), input, dict(os.environ if env is None else env), folder, timeout)
     if check:
         done.check_returncode()
     return done
@@ -89,7 +92,7 @@ class Server:
             self.control.close()
             self.process.wait()
 
-    def run(self, words: List[str], text: str, env: Dict[str, str], timeout: float) -> Any:
+    def run(self, words: List[str], text: str, env: Dict[str, str], folder: str, timeout: float) -> Any:
         mine, other = socket.socketpair()
         files = [os.memfd_create(name) for name in ("input", "output", "errors")]
         try:
@@ -100,7 +103,7 @@ class Server:
             told = {
                 "words": words,
                 "env": env,
-                "folder": os.getcwd(),
+                "folder": folder or os.getcwd(),
                 "umask": umask,
                 "path": [path for path in sys.path if path],
                 "import": sorted(self.known),

@@ -25,16 +25,25 @@ def names():
 
 def unpack(name, root):
     """Write the tree below ``root`` and return ``root`` as text."""
-    folders, files, links = _entries(name)
+    _write(_entries(name), str(root))
+    return str(root)
+
+
+def write(lines, root):
+    """Write the lines of a tree below ``root``."""
+    _write(_parsed(lines), str(root))
+
+
+def _write(entries, root):
+    folders, files, links = entries
     for path in folders:
-        os.makedirs(os.path.join(str(root), path), exist_ok=True)
+        os.makedirs(os.path.join(root, path), exist_ok=True)
     for path, content in files:
-        number = os.open(os.path.join(str(root), path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        number = os.open(os.path.join(root, path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.write(number, content)
         os.close(number)
     for path, target in links:
-        os.symlink(target, os.path.join(str(root), path))
-    return str(root)
+        os.symlink(target, os.path.join(root, path))
 
 
 def shared(name):
@@ -60,23 +69,25 @@ def shared(name):
 
 @functools.lru_cache(maxsize=None)
 def _entries(name):
+    with open(os.path.join(FOLDER, name + ".tree"), encoding="utf-8") as stream:
+        return _parsed(line.rstrip("\n") for line in stream if not line.startswith("#"))
+
+
+def _parsed(lines):
     """Folders that have no other below them, files with their content, and links with their targets."""
     folders, files, links = set(), [], []
-    with open(os.path.join(FOLDER, name + ".tree"), encoding="utf-8") as stream:
-        for line in stream:
-            line = line.rstrip("\n")
-            for one in _each_number(line) if line and not line.startswith("#") else ():
-                if one.endswith("/"):
-                    folders.add(one.strip("/"))
-                    continue
-                separator = " -> " if " -> " in one else " = "
-                path, content = one.split(separator, 1)
-                path = path.lstrip("/")
-                folders.add(os.path.dirname(path))
-                if separator == " -> ":
-                    links.append((path, content))
-                else:
-                    files.append((path, (content.replace("\\n", "\n") + "\n").encode()))
+    for one in (one for line in lines if line for one in _each_number(line)):
+        if one.endswith("/"):
+            folders.add(one.strip("/"))
+            continue
+        separator = " -> " if " -> " in one else " = "
+        path, content = one.split(separator, 1)
+        path = path.lstrip("/")
+        folders.add(os.path.dirname(path))
+        if separator == " -> ":
+            links.append((path, content))
+        else:
+            files.append((path, (content.replace("\\n", "\n") + "\n").encode()))
     above = {path[:end] for path in folders for end in range(len(path)) if path[end] == "/"}
     return sorted(folders - above), files, links
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ ROOMS = (
 )
 
 
+@functools.lru_cache(maxsize=None)
 def imports(library: Path) -> dict[str, set[str]]:
     """The modules that each module imports, by dotted names below ``library``; packages for names of an __init__."""
     names = {path.relative_to(library).with_suffix("") for path in library.rglob("*.py")}

@@ -20,6 +20,7 @@ import urllib.parse
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 from ansible_collections.trainyard.gpu_node.tools.setup import store
 
@@ -215,10 +216,10 @@ class Gpunode:
 
     def run(self, what, *words, status=0):
         """(standard output, standard error)."""
-        child = self.start(what, *words)
-        output, errors = child.communicate(timeout=150)
-        assert child.returncode == status, (child.returncode, output, errors)
-        return output, errors
+        words = self.words(what, *words)[1:]
+        done = forked.run(words, env=self.environment, timeout=150, folder=str(self.folder))
+        assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+        return done.stdout, done.stderr
 
     def file(self, name, size):
         path = self.folder / name

@@ -89,6 +89,7 @@ def test_files_arrive_with_their_md5_and_come_back_the_same(gpunode):
     assert glob.glob(str(gpunode.work / "*/plans/*")) == [] and glob.glob(str(gpunode.work / "*/states/*.json")) == []
 
 
+@pytest.mark.soak
 def test_eight_together_stay_under_the_sum_of_the_caps_that_four_nodes_share(gpunode):
     files = [str(gpunode.file("m-{0}".format(number), 1000000)) for number in range(8)]
     shape = json.loads(gpunode.run("put", "step-1", *files, "--nodes", "4", "--dry-run", "--json")[0])
@@ -116,7 +117,7 @@ def run_on(gpunode, root, *words):
     return done
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_killed_run_leaves_no_manifest_and_the_same_command_goes_on(gpunode, number):
     files = [str(gpunode.file("small", 1000)), str(gpunode.file("large", 12000000))]
     section = gpunode.folder / "root"
@@ -218,6 +219,7 @@ def test_the_secret_is_nowhere_but_in_its_file(gpunode):
     assert not any(one.encode() in gpunode.azurite.request("GET", "/ckpt/" + top + MANIFEST)[2] for one in secrets)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "change, told",
     [
@@ -270,6 +272,7 @@ def fill(folder):
             stream.write(b"x" * 65536)
 
 
+@pytest.mark.soak
 def test_a_full_disk_is_told_before_and_while_a_checkpoint_comes_back(gpunode, small):
     gpunode.run("put", "step-1", str(gpunode.file("model", 3000000)))
     (small / "half").write_bytes(b"x" * 2**21)
@@ -281,6 +284,7 @@ def test_a_full_disk_is_told_before_and_while_a_checkpoint_comes_back(gpunode, s
     assert "file model: the disk is full (" in errors and "no space left on device); free some" in errors, errors
 
 
+@pytest.mark.soak
 def test_a_full_scratch_is_told_and_leaves_no_manifest(gpunode, small):
     path = gpunode.file("model", 300000)
     gpunode.work = small
@@ -294,6 +298,7 @@ def test_a_full_scratch_is_told_and_leaves_no_manifest(gpunode, small):
     assert "No space left on device" in errors and "step-1/" + MANIFEST not in gpunode.names(), errors
 
 
+@pytest.mark.soak
 def test_a_busy_store_halves_the_cap_and_is_told(gpunode):
     path = gpunode.file("model", 6000000)
     gpunode.azurite.proxy.busy = 3
@@ -307,6 +312,7 @@ def test_a_busy_store_halves_the_cap_and_is_told(gpunode):
     assert 'gpu_node_checkpoint_cap_mbps{way="put"} 17.5' in (gpunode.folder / "m.prom").read_text()
 
 
+@pytest.mark.soak
 def test_the_last_ones_are_kept_and_what_is_not_whole_is_left(gpunode):
     path = gpunode.file("model", 2000)
     top = "/ckpt/" + gpunode.folder.name
@@ -318,6 +324,7 @@ def test_the_last_ones_are_kept_and_what_is_not_whole_is_left(gpunode):
     assert {one.split("/")[0] for one in gpunode.names()} == {"half", "step-3", "step-4"}
 
 
+@pytest.mark.soak
 def test_files_of_one_name_on_several_nodes_do_not_take_each_others_place(gpunode):
     """Each node has a scratch of its own, and the same program writes there."""
     contents = []
@@ -338,6 +345,7 @@ def test_files_of_one_name_on_several_nodes_do_not_take_each_others_place(gpunod
     assert not list((gpunode.folder).glob("all/**/*.pt"))
 
 
+@pytest.mark.soak
 def test_parts_of_several_nodes_make_one_checkpoint(gpunode):
     paths = [gpunode.file("shard-{0}".format(number), 1000 + number) for number in range(2)]
     gpunode.run("put", "step-1", str(paths[0]), "--part", "0/2")

@@ -81,8 +81,8 @@ def unpacked(name, root):
     sizes = {"nc24": (1, 1), "nc48": (2, 2), "nc96": (4, 4), "login": (1, 0)}
     if name not in sizes:
         unpack.unpack(name, root)
-    for line in partial(*sizes[name]) if name in sizes else ():
-        unpack._entry(str(root), line)
+    else:
+        unpack.write(partial(*sizes[name]), root)
 
 
 class Node:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -17,6 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import man
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 OLD, NEW = MARKER + "\nold\n", MARKER + "\nnew\n"
 CALLS = ("open", "write", "fchmod", "fchown", "fsync", "replace")
@@ -127,7 +126,6 @@ def test_a_writer_that_fails_or_is_killed_leaves_the_old_or_the_new_file(tmp_pat
         for count in (1, 2):
             path.write_text(OLD)
             argv = [
-                sys.executable,
                 "-c",
                 WRITER.replace('"state"', repr(str(path)), 0),
                 way,
@@ -136,8 +134,8 @@ def test_a_writer_that_fails_or_is_killed_leaves_the_old_or_the_new_file(tmp_pat
                 str(count),
             ]
             text = WRITER.replace('write("state"', "write({0!r}".format(str(path)))
-            argv[2] = text.replace('Host("/"), "state"', 'Host("/"), {0!r}'.format(str(path)))
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+            argv[1] = text.replace('Host("/"), "state"', 'Host("/"), {0!r}'.format(str(path)))
+            done = forked.run(argv)
             new = path.read_text() != OLD
             assert not new or path.read_text().endswith("x\n")
             if number:  # the old file stays, or its writer says nothing

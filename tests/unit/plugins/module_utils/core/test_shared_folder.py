@@ -97,7 +97,7 @@ def test_what_lies_on_a_network_file_system(host):
     "workers, times, work, patience",
     [
         (4, 5, 0.005, 60),
-        (60, 1, 0.05, 12),  # 3 s of work in a row
+        pytest.param(60, 1, 0.05, 12, marks=pytest.mark.soak),  # 3 s of work in a row
     ],
     ids=["few", "crowd"],
 )

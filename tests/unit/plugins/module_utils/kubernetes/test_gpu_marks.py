@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import marks
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 KEYS = ("nvidia.com/gpu", "node-role.kubernetes.io/gpu", "team")
 TAINTS = some.builds(
@@ -46,7 +47,7 @@ def after(node, change):
     return marks.Node(change.taints, tuple(sorted(left.items())), change.note)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(NODES, MARKS)
 def test_a_second_time_changes_nothing_and_the_node_is_as_asked(node, wanted):
     change = marks.change(node, wanted)
@@ -59,7 +60,7 @@ def test_a_second_time_changes_nothing_and_the_node_is_as_asked(node, wanted):
     assert len(one_of_each(made.taints)) == len(made.taints)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(NODES, MARKS)
 def test_what_is_of_others_stays(node, wanted):
     ours = marks.remembered(node.note)
@@ -78,7 +79,7 @@ def test_what_is_of_others_stays(node, wanted):
     }
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(NODES.filter(lambda node: node.note is None), MARKS, MARKS)
 def test_undo_gives_back_what_was_there_but_for_replaced_labels(node, first, second):
     made = after(node, marks.change(node, first))

@@ -12,7 +12,7 @@ import random
 import re
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology as topologies
@@ -20,6 +20,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.plain import topology_from_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS, adapt, render
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.launcher_texts import READERS
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.random_machines import (
     cases,
@@ -54,7 +55,7 @@ def numbers_of(remedy, request):
         yield dataclasses.replace(request, gpus=(0,) * request.ranks)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(machines(), requests)
 def test_every_request_ends_in_a_placement_or_in_a_refusal_whose_numbers_work(machine, request):
     try:
@@ -89,7 +90,7 @@ def test_each_number_of_300_random_refusals_works():
     assert tried >= refused
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(cases())
 def test_no_two_ranks_share_a_core_and_all_stay_inside_what_is_allowed(case):
     machine, request = case
@@ -110,7 +111,7 @@ def test_no_two_ranks_share_a_core_and_all_stay_inside_what_is_allowed(case):
     assert set(placement.idle_cpus) <= usable
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(cases(gpus="each"))
 def test_a_rank_is_on_the_node_of_its_gpu_when_it_fits(case):
     machine, request = case[0], dataclasses.replace(case[1], smt=False)
@@ -132,7 +133,7 @@ def test_a_rank_is_on_the_node_of_its_gpu_when_it_fits(case):
         assert (rank.home, rank.numa_nodes) == (rank.gpu.numa_node, (rank.gpu.numa_node,))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases())
 def test_ranks_of_a_node_have_equal_shares(case):
     """Of cores: a core that lacks a hardware thread (a cpuset, one offline) gives its rank one less."""
@@ -146,7 +147,7 @@ def test_ranks_of_a_node_have_equal_shares(case):
     assert [rank.threads for rank in wide.ranks] == [rank.threads for rank in exact.ranks]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases())
 def test_the_same_request_gives_the_same_answer_from_plain_data_too(case):
     machine, request = case
@@ -156,7 +157,7 @@ def test_the_same_request_gives_the_same_answer_from_plain_data_too(case):
     assert place(topology_from_dict(plain), request) == first
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases())
 def test_memory_comes_from_nodes_that_may_give_some(case):
     machine, request = case
@@ -170,7 +171,7 @@ def test_memory_comes_from_nodes_that_may_give_some(case):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-@settings(max_examples=50)
+@examples(50)
 @given(case=cases())
 def test_the_launchers_text_says_exactly_the_placement(launcher, case):
     machine, given_request = case

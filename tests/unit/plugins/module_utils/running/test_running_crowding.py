@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.crowding import crowds
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 CORES = st.frozensets(st.integers(0, 6), min_size=2, max_size=3)
 # Few threads on more cores: most of these just fit, and only when some move on to other cores.
@@ -24,7 +25,7 @@ def is_crowded(wants, pids):
     return sum(wants[pid][0] for pid in pids) > len(cores)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(WANTS)
 def test_it_is_crowded_exactly_when_some_set_has_fewer_cores_than_threads(wants):
     sets = itertools.chain.from_iterable(itertools.combinations(wants, size) for size in range(1, len(wants) + 1))

@@ -98,6 +98,7 @@ def test_a_package_that_no_source_has_is_one_sentence(node, tmp_path):
 
 
 @needs_apt
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("path", ["lib/apt/lists/lock", "cache/apt/archives/lock", "lib/dpkg/lock-frontend"])
 def test_it_waits_for_whoever_works_with_packages(node, tmp_path, path):
     packed(tmp_path / "mirror", "1.0")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs, sysfs_numa, topology
@@ -15,6 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology.gpus import mask_cpus
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology.nearest import fabric, pair
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology.types import Infiniband, Placement
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 
 def place(address, node=None, path=(), virtual=False):
@@ -199,7 +200,7 @@ gpu_readings = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(readings, gpu_readings, texts)
 def test_no_reading_stops_the_builder(reading, gpus, reason):
     found = topology.build(reading, gpus, reason)

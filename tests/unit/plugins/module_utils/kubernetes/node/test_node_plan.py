@@ -73,6 +73,7 @@ def fails(start, desired):
     return not desired.drained and mine and not start.ready and start.before is None and not desired.owes
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
 @pytest.mark.parametrize("time_left", [False, True])
 def test_every_plan_ends_and_undoes_nothing_of_others(desired, time_left):

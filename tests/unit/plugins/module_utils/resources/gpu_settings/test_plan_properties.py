@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import types as t
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.select import matches
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings.drive import wish_of
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings.pure import (
     LOAD,
@@ -153,7 +154,7 @@ def wishes(draw):
     return wish_of(options)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(states(), wishes())
 def test_no_state_and_no_wish_crashes_the_planner(state, wish):
     found = decide(state, wish)
@@ -163,7 +164,7 @@ def test_no_state_and_no_wish_crashes_the_planner(state, wish):
     assert plan(state, wish) == found.plan
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(states(sane=True), wishes(), st.sets(st.sampled_from(["graphics", "memory"])))
 def test_a_plan_applied_leaves_nothing_to_plan(state, wish, refuses):
     driver = Driver(refuses)
@@ -175,7 +176,7 @@ def test_a_plan_applied_leaves_nothing_to_plan(state, wish, refuses):
         assert second.refusals == ()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(states(), wishes())
 def test_only_selected_gpus_are_set(state, wish):
     if wish.undo:
@@ -187,7 +188,7 @@ def test_only_selected_gpus_are_set(state, wish):
             assert wish.gpus is None or any(matches(one, gpu.index, gpu.uuid, gpu.pci_address) for one in wish.gpus)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(states(), wishes())
 def test_no_value_outside_what_the_gpu_supports_is_ever_set(state, wish):
     by_uuid = {gpu.uuid: gpu for gpu in state.gpus}
@@ -216,7 +217,7 @@ def test_no_value_outside_what_the_gpu_supports_is_ever_set(state, wish):
                 assert gpu.can_set_application and action.application_memory_mhz is not None
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(states(sane=True), wishes(), st.data())
 def test_a_crash_between_any_two_steps_never_leaves_clocks_stated_that_are_not_set(state, wish, data):
     actions = plan(state, wish).actions
@@ -230,7 +231,7 @@ def test_a_crash_between_any_two_steps_never_leaves_clocks_stated_that_are_not_s
             assert entry is None or entry.clocks is None
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(states(sane=True), wishes())
 def test_undo_leaves_no_record_and_ends_what_was_begun(state, wish):
     driver = Driver()

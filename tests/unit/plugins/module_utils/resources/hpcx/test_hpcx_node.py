@@ -297,7 +297,7 @@ def _in_memory(tmp_path):
         yield pathlib.Path(folder)
 
 
-@pytest.mark.parametrize("what", ["upgrade", "absent"])
+@pytest.mark.parametrize("what", ["upgrade", pytest.param("absent", marks=pytest.mark.soak)])
 def test_killed_anywhere_there_is_always_a_whole_one_and_the_next_run_ends_it(host, in_memory, what):
     run(host, hpcx.RESOURCE, wanted(host, "2.23"))
     desired = wanted(host, keep=0) if what == "upgrade" else hpcx.Desired(present=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
@@ -37,6 +37,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.
     State,
     Tree,
 )
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 SHA = "a" * 64
 SOURCE = {"source": "https://mirror/hpcx.tbz?sig=secret", "sha256": SHA}
@@ -127,7 +128,7 @@ def ours():
     return Seen("file", "-- " + managed_files.MARK + "\nold\n", 0o644)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(nodes())
 def test_a_plan_applied_twice_is_empty_and_what_is_somebodys_stays(node):
     state, desired = node

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
@@ -40,6 +40,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pytho
     Tree,
     tree_name,
 )
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 FOLDER = "/shared/envs"
 PYTHON = "/usr/bin/python3"
@@ -165,7 +166,7 @@ def applied(state, desired, result):
     )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(nodes())
 def test_a_plan_applied_twice_is_empty_and_what_is_somebodys_stays(node):
     state, desired = node

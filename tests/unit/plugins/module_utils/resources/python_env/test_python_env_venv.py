@@ -88,6 +88,7 @@ def test_built_verified_linked_and_undone(host, tmp_path, monkeypatch):
     assert not [one for one in left if "envs" in one or "env" in one.split("/")] and declaration.read(host) == {}
 
 
+@pytest.mark.soak
 def test_another_content_is_built_beside_and_the_former_one_is_kept_or_goes(host):
     first = env_node.wanted({"packages": ["alpha"]})
     converge(host, first)
@@ -254,6 +255,7 @@ def test_killed_in_the_middle_the_old_one_stays_and_the_next_run_finishes(host, 
     settled(host, desired)
 
 
+@pytest.mark.soak
 def test_two_builders_take_turns(host, tmp_path):
     flag, go = str(tmp_path / "flag"), str(tmp_path / "go")
     check = "echo x >> {0}; while [ ! -e {1} ]; do sleep 0.1; done".format(flag, go)

@@ -210,6 +210,7 @@ def test_what_a_node_owes_is_a_reason_of_the_gate(text):
         Desired("gpu01", drained=False, owes=text)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("desired", [one for one in EVERY_WISH if not one.drained], ids=str)
 def test_back_in_service_comes_what_we_drained_and_nothing_else(desired):
     for start in served(desired):

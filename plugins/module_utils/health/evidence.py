@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
 
 from ..core.host import Host
 from . import kernel_log
@@ -14,6 +14,7 @@ from . import kernel_log
 if TYPE_CHECKING:
     from ..facts.gpu_info.types import GpuInformation
     from ..facts.image.types import Image
+    from ..facts.sysfs import InfinibandDevice
     from ..facts.topology.types import Topology
     from ..resources.mig_layout.types import State as MigState
 
@@ -46,6 +47,13 @@ class Evidence:
         from ..facts import topology  # not wanted before a job
 
         return topology.look(self.host, ask_nvml=False)
+
+    @functools.cached_property
+    def infiniband(self) -> Tuple[InfinibandDevice, ...]:
+        """The RDMA devices of sysfs, with the state of their ports. Kept within one lane."""
+        from ..facts import sysfs  # not wanted before a job
+
+        return sysfs.infiniband_devices(self.host)
 
     @property
     def none_in_mig_mode(self) -> bool:

@@ -13,7 +13,7 @@ import functools
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
-from ...facts.sysfs import infiniband_devices, parse_int
+from ...facts.sysfs import parse_int
 from ..data.ib_counters import COMPARED, ERRORS, FLAPS, MEASURED, PACKETS, Counter
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
@@ -44,7 +44,7 @@ class Port:
 
 def _look(evidence: Evidence, counters: Sequence[Counter]) -> Tuple[Port, ...]:
     found: List[Port] = []
-    for device, port in physical(infiniband_devices(evidence.host)):
+    for device, port in physical(evidence.infiniband):
         texts = (
             (one.figure, parse_int(evidence.host.read_line(_PORTS.format(device.name, port.number, one.file))))
             for one in counters

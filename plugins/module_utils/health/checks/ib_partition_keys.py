@@ -13,7 +13,7 @@ import re
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
-from ...facts.sysfs import infiniband_devices, natural, parse_int
+from ...facts.sysfs import natural, parse_int
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .ib_ports import key, physical, thing
@@ -34,7 +34,7 @@ class Port:
 def look(evidence: Evidence) -> Tuple[Port, ...]:
     host = evidence.host
     found = []
-    for device, port in physical(infiniband_devices(host)):
+    for device, port in physical(evidence.infiniband):
         if port.link_layer != "InfiniBand" or not evidence.settings.get(SETTING):
             continue
         folder = "/sys/class/infiniband/{0}/ports/{1}/pkeys".format(device.name, port.number)

@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
 from ...core.host import Host
-from ...facts.sysfs import PCI_DEVICES, PciFunction, infiniband_devices, normalise_pci_address, parse_int
+from ...facts.sysfs import PCI_DEVICES, PciFunction, normalise_pci_address, parse_int
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -50,7 +50,7 @@ def look(evidence: Evidence) -> Seen:
     host = evidence.host
     nics = tuple(
         _nic(host, device.name, device.function)
-        for device in infiniband_devices(host)
+        for device in evidence.infiniband
         if device.function is not None and device.function.physical_function is None
     )
     # The topology is dear where no other look has wanted it, and tells nothing to compare with for a few cards.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ...facts.sysfs import InfinibandDevice, InfinibandPort, infiniband_devices
+from ...facts.sysfs import InfinibandDevice, InfinibandPort
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -25,7 +25,7 @@ _RATE_REMEDY = "look at its cable, and at the speed of the switch's port"
 
 
 def look(evidence: Evidence) -> Tuple[InfinibandDevice, ...]:
-    return infiniband_devices(evidence.host)
+    return evidence.infiniband
 
 
 def key(device: InfinibandDevice, number: int) -> str:

@@ -15,7 +15,7 @@ from typing import Dict, List, Optional, Set, Tuple, Union
 from ...core.frozen import frozen
 from ...core.host import Host, be_root
 from ...core.resource import NodeError
-from ...facts.sysfs import PCI_DEVICES, PciFunction, infiniband_devices, pci_functions
+from ...facts.sysfs import PCI_DEVICES, PciFunction, pci_functions
 from ...facts.virtual import virtual
 from ..data import pci_acs
 from ..evidence import Evidence
@@ -43,7 +43,7 @@ def look(evidence: Evidence) -> Union[Tuple[Port, ...], str]:
     gpus = [one for one in pci_functions(host, _NVIDIA) if one.class_code >> 16 == _DISPLAY]
     if not gpus:
         return "this machine has no NVIDIA GPU on its PCI bus"
-    shared = _shared(gpus, [one.function for one in infiniband_devices(host) if one.function is not None])
+    shared = _shared(gpus, [one.function for one in evidence.infiniband if one.function is not None])
     if not shared:
         return "no GPU here shares a PCIe switch with another GPU or a network device"
     guest = virtual(host)

@@ -131,6 +131,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", CASES)
 def test_no_error_is_told_as_a_verdict(gpunode, tmp_path, case, form):

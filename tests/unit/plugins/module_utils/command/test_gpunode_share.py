@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.types im
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import share
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 # Half a second of work every four seconds.
@@ -50,7 +51,15 @@ def ended(process):
 
 
 def advise(machine, root, *words, **environment):
-    return ended(started(machine, root, *words, **environment))
+    done = forked_python.run(
+        [sys.executable, gpunode_on.__file__, str(root), "--", "share", "advise", *words],
+        env=machine.environment(**environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        text=True,
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 def busy(machine, gpu, utilisation, gib=0, sm=None):

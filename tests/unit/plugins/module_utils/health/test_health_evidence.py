@@ -10,8 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import gpu_mig_instances
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
+    gpu_mig_instances,
+    ib_pcie,
+    ib_ports,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import GPU_LANE, Check, Cost, Judgement
 
@@ -53,6 +58,15 @@ def test_the_instances_are_not_asked_for_then():
     evidence.gpus = SimpleNamespace(gpus=(gpu(True),))
     with pytest.raises(AssertionError, match="asked again"):
         gpu_mig_instances.look(evidence)
+
+
+def test_checks_of_one_lane_read_the_infiniband_devices_once(monkeypatch):
+    reads = []
+    monkeypatch.setattr(sysfs, "infiniband_devices", lambda host: reads.append(host) or ())
+    evidence = Evidence(Host(), {}, {})
+    ib_ports.look(evidence)
+    ib_pcie.look(evidence)
+    assert reads == [evidence.host]
 
 
 def judge(seen, expected):

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import hooks
@@ -44,6 +44,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_l
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import look as parts_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Finding, Observed, Outcome, Remedy
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     HEALTHY,
     NOW,
@@ -269,13 +270,13 @@ JOURNALS = st.builds(Journal, st.lists(EVENTS, max_size=60).map(journal.bounded)
 
 
 @given(JOURNALS)
-@settings(max_examples=30)
+@examples(30)
 def test_a_journal_comes_back_as_it_was_written(known):
     assert journal.parse(journal.dump(known)) == known
 
 
 @given(JOURNALS, VERDICTS, st.lists(EVENTS, max_size=30), st.sampled_from(("", "b1", "b2")))
-@settings(max_examples=30)
+@examples(30)
 def test_any_look_leaves_it_bounded_and_the_second_one_finds_nothing_new(known, one, bursts, boot):
     told = journal.told(one, PARTS)
     after = journal.updated(known, told, (), boot, NOW)
@@ -333,7 +334,7 @@ GAPS = st.tuples(
 
 
 @given(st.lists(GAPS, max_size=120).map(bursts_of), st.lists(st.integers(0, 120), max_size=6), st.randoms())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_same_bursts_make_the_same_journal_however_they_come(bursts, cuts, dice):
     whole = look(Journal(boot="b1"), bursts=bursts)
     assert look(whole, bursts=bursts) is whole
@@ -351,7 +352,6 @@ def test_the_same_bursts_make_the_same_journal_however_they_come(bursts, cuts, d
 
 
 @given(st.lists(EVENTS, max_size=60), st.integers(0, 200), st.sampled_from((13, 31, 48, 79)))
-@settings(max_examples=40)
 def test_a_flood_of_one_kind_never_removes_another(events, size, code):
     before = journal.bounded(events)
     flood = [burst(1000.0 * at, code, unit="GPC {0}, TPC 1".format(at % 7), boot="flood") for at in range(size)]
@@ -673,7 +673,7 @@ def test_a_repeat_offender_stays_one_for_a_week_and_every_rule_has_a_source():
 
 
 @given(st.lists(EVENTS, max_size=60), st.floats(0, 5e9))
-@settings(max_examples=50)
+@examples(50)
 def test_no_history_breaks_a_rule(events, now):
     for part in (GPU, PORT, DISK, NODE):
         for one in repeats.of_part(part, [event for event in events if event.part == part], now):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
@@ -16,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.rep
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal import FAULT, Event
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 NOW = 1.8e9
 PORTS = tuple(Part("port", "b859:9f03:0001:000{0}".format(number)) for number in range(8))
@@ -142,7 +143,7 @@ FAILURES = st.builds(
 
 
 @given(st.lists(FAILURES, max_size=25), st.lists(FAILURES, max_size=5), st.randoms())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_events_of_the_fabric_count_once_however_they_come(events, more, dice):
     shuffled = dice.sample(events, len(events))
     for part in PORTS[:3]:
@@ -162,7 +163,7 @@ def test_events_of_the_fabric_count_once_however_they_come(events, more, dice):
 
 
 @given(st.floats(300, 3000), st.lists(st.tuples(st.floats(0, TOGETHER), st.sampled_from(PORTS)), max_size=30))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_what_falls_into_five_minutes_never_makes_an_offender(begin, failures):
     events = [down(begin - later, part) for later, part in failures]
     earlier = down(begin + 400)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import heapq
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker, drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import SETTLE_SECONDS
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 PERCENT = 20.0
 # As sinfo of Slurm 22.05.8 wrote them.
@@ -152,7 +153,7 @@ def fall_ill(controller, delays, pause=SETTLE_SECONDS):
 DELAYS = st.tuples(st.floats(0, 3), st.floats(0, 3), st.floats(0, 3))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(2, 40).flatmap(lambda size: st.tuples(st.just(size), st.lists(DELAYS, min_size=1, max_size=size))))
 def test_however_calls_fall_the_share_is_kept(case):
     size, delays = case

@@ -24,6 +24,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.prepare import prepare
+from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks import hook_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
@@ -72,7 +73,8 @@ class Node:
     def reason(self):
         return self.cluster.node("gpu01")[1]
 
-    def start(self, event, job=42, gpus="", uid=None, **environment):
+    def _as_slurmd(self, event, job=42, gpus="", uid=None, **environment):
+        """The words of the command and its environment."""
         slurmd = {
             "SLURM_JOB_ID": str(job),
             "SLURM_JOB_UID": str(os.getuid() if uid is None else uid),
@@ -81,20 +83,22 @@ class Node:
             "SLURM_CONF": "/etc/slurm/slurm.conf",
             "PATH": "{0}:{1}".format(self.root / "bin", os.environ["PATH"]),
         }
+        words = [sys.executable, hook_on.__file__, str(self.root), "hook", event, "--json"]
+        return words, self.simulator.environment(**dict(slurmd, **environment))
+
+    def start(self, *arguments, **options):
+        words, environment = self._as_slurmd(*arguments, **options)
         return subprocess.Popen(
-            [sys.executable, hook_on.__file__, str(self.root), "hook", event, "--json"],
-            env=self.simulator.environment(**dict(slurmd, **environment)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
+            words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True
         )
 
     def hook(self, *arguments, **options):
-        with self.start(*arguments, **options) as process:
-            answer, told = process.communicate(timeout=60)
-        assert "Traceback" not in told, told
-        return process.returncode, json.loads(answer) if answer else {}, told
+        words, environment = self._as_slurmd(*arguments, **options)
+        done = forked_python.run(
+            words, env=environment, capture_output=True, start_new_session=True, text=True, timeout=60
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
     def graphics_clocks(self):
         code = (

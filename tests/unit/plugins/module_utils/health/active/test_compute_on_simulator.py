@@ -17,7 +17,7 @@ def reasons(verdict):
 
 
 def test_every_fault_is_found_and_named(machine, health):
-    node = machine("nd96isr_h100_v5", "gpu.cuda.multiprocessors=4")
+    node = machine("nd96isr_h100_v5", "gpu.count=7", "gpu.cuda.multiprocessors=4")
     for words in (
         "fault gpu 0 sm 1 wrong tensor",
         "fault gpu 1 sm 2 wrong fp32 every 5",
@@ -58,7 +58,7 @@ def test_every_fault_is_found_and_named(machine, health):
     assert any("SM 2 takes 3" in one for one in told[keys[3]])
     assert told[keys[6]][0].startswith("FP16 tensor cores: a kernel used an address outside its memory")
     rates = health.measured(verdict, F16)
-    assert set(rates) == {*keys[:6], keys[7]}
+    assert set(rates) == {*keys[:6]}
     assert rates[keys[4]] == pytest.approx(0.8 * rates[keys[0]], rel=0.03)
 
 
@@ -94,7 +94,7 @@ def test_a_hang_and_a_slowdown_under_load_are_named(machine, health):
     assert keys[2] in health.measured(verdict, "compute_temperature_celsius")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [

@@ -12,7 +12,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import (
@@ -26,6 +26,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse im
     nvbandwidth,
     perftest,
 )
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 DATA = pathlib.Path(__file__).resolve().parents[4] / "data" / "health"
 PARSERS = {
@@ -626,7 +627,7 @@ def test_an_output_that_is_cut_short_is_an_error_or_the_whole_result(name):
         assert part == result or (listed and part == result[: len(part)]), whole[:end]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(name=some.sampled_from(SAMPLES), data=some.data())
 def test_a_damaged_output_never_crashes_a_parser(name, data):
     whole = text(name)
@@ -645,7 +646,7 @@ def test_a_damaged_output_never_crashes_a_parser(name, data):
             assert str(error) and len(str(error)) < 700
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(name=some.sampled_from(SAMPLES), data=some.data())
 def test_lines_that_are_lost_or_twice_never_crash_a_parser(name, data):
     lines = text(name).splitlines(keepends=True)
@@ -659,7 +660,7 @@ def test_lines_that_are_lost_or_twice_never_crash_a_parser(name, data):
         pass
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     value=some.recursive(
         some.none() | some.booleans() | some.floats() | some.integers() | some.text(max_size=5),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
@@ -19,6 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.s
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.types import Answer, Event
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.owing import Held
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 NOW = 1_800_000_000.0
 HERE = Here("machine-1", "boot-1", ("vm_3",))
@@ -479,7 +480,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.booleans(), st.sampled_from(["drain", "tell"]))
-@settings(max_examples=400)
+@examples(400)
 def test_whatever_happens(steps, approve, freeze):
     """Random clouds, restarts, kills and persons. What has to hold holds after each look, and in the end the node is
     back, unless a person has it."""

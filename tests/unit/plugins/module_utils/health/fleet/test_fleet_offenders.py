@@ -10,7 +10,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain, replaced
@@ -26,6 +26,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal 
     Event,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     result,
     verdict,
@@ -219,7 +220,7 @@ RESULT = st.fixed_dictionaries({"id": st.just("repeat_offender"), "measured": st
         st.sampled_from("abc"), st.fixed_dictionaries({"results": st.lists(RESULT | JSON), "node": JSON}) | JSON
     )
 )
-@settings(max_examples=200)
+@examples(200)
 def test_whatever_nodes_send_it_ends_in_sentences(verdicts):
     assert all(one.isprintable() for one in sentences(verdicts))
 

@@ -35,6 +35,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Outcome,
     Silence,
 )
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     DARK,
     FINDINGS,
@@ -100,7 +101,7 @@ def test_a_silence_goes_before():
     assert {one.check for one in found.observed} == {"gpu_temperature", "nvme_smart"}
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.dictionaries(st.sampled_from(("gpu_xid", "gpu_ecc", "ib_ports")), st.lists(FINDINGS, max_size=3)),
     st.lists(st.sampled_from(("*", "gpu_*", "gpu_xid", "!gpu_ecc", "!*", "ib_ports/*", "")), max_size=3),

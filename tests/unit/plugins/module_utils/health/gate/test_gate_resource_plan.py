@@ -9,7 +9,7 @@ import dataclasses
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
@@ -42,6 +42,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_g
     State,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 TEXTFILE = "/var/lib/node_exporter/textfile_collector/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
@@ -316,7 +317,7 @@ DESIREDS = st.builds(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(STATES, DESIREDS)
 def test_a_plan_applied_twice_is_empty_and_touches_nothing_of_others(state, desired):
     result = plan(state, desired)

@@ -48,6 +48,7 @@ def of(node, check, **options):
 # The state in the fabric -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("driver", ["525.147.05", "535.161.08", "550.163.01", "580.95.05", "595.45.04"])
 def test_a_gpu_that_waits_for_its_fabric_fails_with_each_driver(node, driver):
     sick = node(H100, "driver.version=" + driver)
@@ -75,6 +76,7 @@ def test_a_gpu_may_still_join_its_fabric_after_a_boot(node, uptime, told):
     assert [one[1] for one in of(young, "gpu_fabric", level="quick")] == ["fail"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("driver", ["470.256.02", "525.147.05", "535.161.08", "580.95.05"])
 def test_gpus_before_hopper_report_no_fabric(node, driver):
     verdict = node(A100, "driver.version=" + driver).verdict("quick")

@@ -31,6 +31,7 @@ def _node(nvml_simulator, tmp_path):
     return make
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("profile", [True, False], ids=["profile", "unknown"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_healthy_machine_is_quiet(node, machine, profile):
@@ -209,6 +210,8 @@ SIMULATED = {
 }
 
 
+# The judges have each of them in test_gpu_judges.py.
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("fault", SIMULATED)
 def test_a_fault_is_told_and_nothing_else_moves(node, fault):
     machine, commands, told = SIMULATED[fault]

@@ -9,7 +9,7 @@ import dataclasses
 import typing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import fabric
@@ -47,6 +47,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Threshold,
     worst,
 )
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 GROUPS = {
     "board": types.Board,
@@ -669,7 +670,7 @@ def gpus(draw):
     return dataclasses.replace(gpu(index, name, failed, fault), groups=groups)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.lists(gpus(), max_size=3),
     st.sampled_from(["ok", "partial", "no_gpu", "hung", "driver_not_loaded", "failed"]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -25,6 +25,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 BOOTED = 1790000000.0
 GPU, OTHER = "0000:0b:00.0", "0000:0c:00.0"
@@ -567,7 +568,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.floats(0, 1e9), TEXTS), max_size=6))
 def test_no_log_crashes_a_judge_and_each_finding_is_whole(lines):
     clean = [(seconds, " ".join(text.split("\n"))) for seconds, text in lines]
@@ -586,7 +587,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(JUNK)
 def test_no_setting_crashes_the_reader(value):
     entries, wrong = gpu_acknowledged.acknowledged({"acknowledged": value})

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import firmware_records, ignored_gpus
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import gpu_xid_lines
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.kernel_messages import MESSAGES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 ENDS = tuple(dict.fromkeys(end for one in MESSAGES for end in one.ended))  # a forged one would hide a fault
 FIRMWARE = firmware_records.RULES[1:]  # the first one is in the table, too
@@ -97,7 +98,7 @@ def test_no_rule_finds_a_sample_whose_beginning_is_the_name_of_a_process(rule):
 
 
 # Of any shape that a pattern may take: the beginning of a sample, with other characters in it.
-@settings(max_examples=300)
+@examples(300)
 @given(st.sampled_from(RULES), st.sampled_from(NAMED), st.integers(1, COMM), st.text(max_size=6), st.data())
 def test_no_name_of_a_process_makes_a_fault(rule, text, end, more, data):
     name = (rule.sample[:end] + more)[:COMM]
@@ -152,7 +153,7 @@ NAMES = st.one_of(
 ).filter(lambda name: len(name.encode("utf-8", "replace")) <= COMM)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(NAMES, st.sampled_from(["Fatal", "Nonfatal"]), st.booleans())
 def test_the_name_of_a_process_changes_neither_code_nor_gpu_nor_severity(name, severity, in_journal):
     text = XID.format(145, name, LINK.format(severity))
@@ -161,7 +162,7 @@ def test_the_name_of_a_process_changes_neither_code_nor_gpu_nor_severity(name, s
     assert (event.pci_address, event.code, event.severity, event.unit) == (GPU, 145, severity, "RLW_REMAP")
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(NAMES, st.booleans())
 def test_the_name_of_a_process_changes_not_what_the_driver_asks_for(name, in_journal):
     text = XID.format(154, name, "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")

@@ -10,12 +10,13 @@ import pathlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host, be_root
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import kernel_log
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 FIRST = "5,0,0,-;Linux version 6.8.0-1029-azure (buildd@lcy02) #34 SMP\n"
 
@@ -139,7 +140,7 @@ RECORDS = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.sampled_from(["ring buffer", "journal"]), st.lists(RECORDS))
 def test_no_record_crashes_a_reader(source: str, records: Any) -> None:
     for line in kernel_log.KernelLog(source, tuple(records), True).lines:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_gpu_xids import GPU, judged, log, told
 
@@ -16,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import nvlink_registers, xids
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 # By hand from the sheet XID 144-150 Decode: code, unit before R575, unit since, IntrInfo's low bits before, since,
 # severity, resolution, bits 20 to 25 of IntrInfo, ErrorStatus (0 where the sheet has none). LOOK: IGNORE at once, with
@@ -357,7 +358,7 @@ def test_lines_of_public_sources(source, text, finding):
 REGISTER = st.one_of(st.integers(0, 0xFFFFFFFF), st.integers(0, 31).map(lambda bit: 1 << bit), st.just(0))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(REGISTER, min_size=7, max_size=7))
 def test_any_registers_of_74_are_decided(registers):
     meaning = gpu_xid_registers.nvlink(registers)
@@ -371,7 +372,7 @@ def test_any_registers_of_74_are_decided(registers):
 UNIT = st.one_of(st.sampled_from([one.names[0] for one in nvlink_registers.UNITS]), st.from_regex(r"[A-Z]{1,9}\Z"))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(144, 150), UNIT, st.sampled_from(["Fatal", "Nonfatal"]), st.lists(REGISTER, max_size=6), st.data())
 def test_any_registers_of_the_others_are_decided_and_any_cut_is_survived(code, unit, severity, registers, data):
     line = "NVRM: Xid (PCI:0000:0b:00): {0}, {1} {2} XC0 i0 Link 03 ({3})".format(

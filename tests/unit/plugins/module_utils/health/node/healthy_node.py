@@ -156,11 +156,16 @@ class HealthyNode:
     # What a test does ------------------------------------------------------------------------------------------
 
     def write(self, path, text):
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_symlink():
-            target.unlink()
-        target.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        # Hundreds of files for each test: pathlib would take a third of its time.
+        target, content = os.path.join(str(self.root), path.lstrip("/")), text if text.endswith("\n") else text + "\n"
+        if os.path.islink(target):
+            os.unlink(target)
+        try:
+            with open(target, "w", encoding="utf-8") as stream:
+                stream.write(content)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target))
+            self.write(path, content)
 
     def remove(self, path):
         target = self.root / path.lstrip("/")

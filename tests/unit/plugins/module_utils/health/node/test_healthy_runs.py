@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """No healthy node is turned away: machines of all profiles at random moments of a healthy life, and no finding.
 
-HEALTHY_RUNS (10) is how many of each kind; ``make soak`` makes a hundred.
+HEALTHY_RUNS (5) is how many of each kind; ``make soak`` makes a hundred.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 
-RUNS = int(os.environ.get("HEALTHY_RUNS", "10"))
+RUNS = int(os.environ.get("HEALTHY_RUNS", "5"))
 # What none of these machines can have, or nobody declared for it. The small machine below has them all.
 ELSEWHERE = {
     "beeond_leftover",

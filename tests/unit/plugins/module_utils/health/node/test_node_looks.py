@@ -11,7 +11,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -26,6 +26,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.ipmi_events import EVENTS, meant
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Origin, Threshold
+from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.bare_metal_node import (
     CPUFREQ,
     SWITCH,
@@ -445,7 +446,7 @@ def test_a_site_may_let_a_long_wait_fail(metal, limit):
 NAMES = st.text(st.characters(exclude_characters="\0/", exclude_categories=("Cs",)), max_size=15)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(NAMES | st.sampled_from([") D 1 1", "x) S (", "a\n4711 (b) D", "))((", ""]), st.sampled_from("DSRZ"), NAMES)
 def test_the_name_of_a_process_changes_neither_its_state_nor_what_it_waited(tmp_path_factory, name, state, place):
     node = FakeProcesses({})
@@ -475,7 +476,7 @@ class FakeProcesses:
 # Registers and the event log ----------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.binary(max_size=600), st.integers(0, 4096))
 def test_no_registers_hang_it(data, size):
     pcie_acs._control((data * 20)[:size])
@@ -486,7 +487,7 @@ def test_a_list_of_capabilities_that_bites_its_tail_ends():
     assert pcie_acs._control(config(0x1D)) == 0x1D
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(max_size=80) | st.lists(st.text(max_size=12), max_size=7).map(" | ".join))
 def test_no_line_of_the_event_log_crashes_it(line):
     found = ipmi_events._entry(line)
@@ -509,7 +510,7 @@ def test_registers_that_may_not_be_read_name_the_file(metal):
 # Healthy lives, and the whole way -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("HEALTHY_RUNS", "10"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("HEALTHY_RUNS", "5"))))
 def test_a_machine_of_metal_has_no_finding_at_any_moment(metal, seed):
     chance = random.Random(seed)
     errors = chance.randint(0, 400000)

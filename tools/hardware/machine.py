@@ -12,7 +12,10 @@ import os
 import pwd
 import re
 import socket
-from typing import Any, Dict, Iterable, List, Sequence, Set
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Set
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.child import ChildDied, Report, collect
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 from .mask import COMMON_HOSTS, COMMON_USERS, VOCABULARY
 
@@ -37,6 +40,11 @@ _SERIALS = (
 # Of virtual machines and of boards whose maker set none.
 _NO_SERIALS = {"", "none", "0", "unknown", "not specified", "to be filled by o.e.m.", "default string", "system"}
 _SHORTEST_SERIAL = 5
+# Users of a directory service have any of these numbers; in between are nobody and systemd's dynamic users.
+_FIRST_USER, _NOT_USERS = 1000, range(61184, 65536)
+_PATH = re.compile(r"(?<![\w.~-])/[\w.+@%~-]+(?:/[\w.+@%~-]+)*")
+_MOST_PATHS = 5000
+_OWNER_SECONDS = 5.0
 # Of the kernel, and of the check that reports its lines.
 _NAME = r"([0-9A-Za-z][0-9A-Za-z.:_%-]{0,254})"
 _SERVER = (
@@ -53,15 +61,60 @@ def read(path: str) -> str:
     return ""
 
 
-def known(gpus: Sequence[Dict[str, Any]]) -> Dict[str, List[str]]:
-    """What names this machine, by kind. ``gpus``: documents of ``gpu_info``, whose products stay readable."""
+def owners(texts: Iterable[str], processes: str = "/proc") -> Set[str]:
+    """Names of the users who own a process of this machine, or a file or directory that ``texts`` name. A directory
+    service (SSSD, LDAP) need not list its users, but tells the name to a number.
+
+    In a child: a file server or a directory service may be gone, and then what is known by that time counts.
+    """
+    paths = sorted({path for text in texts for path in _PATH.findall(text)})[:_MOST_PATHS]
+
+    def look(report: Report) -> Iterator[str]:
+        numbers: Set[int] = set()
+        for pid in os.listdir(processes):
+            found = re.search(r"^Uid:\s+(\d+)", read("{0}/{1}/status".format(processes, pid)), re.MULTILINE)
+            if pid.isdigit() and found is not None:
+                numbers.add(int(found.group(1)))
+        yield from names(numbers, report)
+        seen: Set[str] = set()
+        for path in paths:
+            while path not in seen and path != "/":
+                seen.add(path)
+                report("owner of " + path)
+                with contextlib.suppress(OSError):
+                    number = os.lstat(path).st_uid
+                    if number not in numbers:
+                        numbers.add(number)
+                        yield from names({number}, report)
+                path = os.path.dirname(path)
+
+    def names(numbers: Set[int], report: Report) -> Iterator[str]:
+        for number in sorted(numbers):
+            if number >= _FIRST_USER and number not in _NOT_USERS:
+                report("name of user {0}".format(number))
+                with contextlib.suppress(KeyError):
+                    yield pwd.getpwuid(number).pw_name
+
+    try:
+        told = set(collect(look, _OWNER_SECONDS).items)
+    except ChildDied as died:
+        told = set(died.items)
+    except (NodeError, OSError):
+        return set()
+    # A service may qualify a name: alice@site.example, SITE\\alice.
+    return told | {part for one in told for part in re.split(r"[@\\]", one)}
+
+
+def known(gpus: Sequence[Dict[str, Any]], seen: Iterable[str] = ()) -> Dict[str, List[str]]:
+    """What names this machine, by kind. ``gpus``: documents of ``gpu_info``, whose products stay readable; ``seen``:
+    names of users beside the local ones."""
     words = VOCABULARY.union(*(re.split(r"\W+", str(gpu.get("name") or "").lower()) for gpu in gpus))
     hosts: Set[str] = set()
     for name in (os.uname().nodename, socket.gethostname()):
         hosts.update((name, name.split(".")[0]))
     if "." in os.uname().nodename:
         hosts.add(os.uname().nodename.partition(".")[2])
-    users = {one.pw_name for one in pwd.getpwall() if 1000 <= one.pw_uid < 60000}
+    users = {one.pw_name for one in pwd.getpwall() if 1000 <= one.pw_uid < 60000}.union(seen)
     users.update(os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER"))
     serials = {read(path).strip() for pattern in _SERIALS for path in glob.glob(pattern)}
     for gpu in gpus:

@@ -283,7 +283,8 @@ def _written(run: Run, output: str) -> int:
     """The size of the archive in bytes. What names the machine, and secrets, are not in it."""
     lines = ["differences: {0}".format(len(run.differences)), *run.differences, "", "notes:", *run.notes]
     run.texts["summary.txt"] = "\n".join(lines) + "\n"
-    known = {**machine.known(run.document["gpus"]), **machine.of_site(run.texts.values(), declaration.PATH)}
+    users = machine.owners(run.texts.values())
+    known = {**machine.known(run.document["gpus"], users), **machine.of_site(run.texts.values(), declaration.PATH)}
     mask, secrets = Mask(known), Filter()
     files = {name: mask.text(secrets.text(text)) for name, text in sorted(run.texts.items())}
     return archive.write(output, "gpu-node-hardware", files, time.time())
@@ -294,7 +295,7 @@ def _ending(run: Run, output: str, size: int) -> str:
     lines += ["differs  " + one for one in run.differences] or ["nothing differs"]
     lines += ["note     " + one for one in run.notes]
     lines += [
-        "Names of the host and of users, addresses, UUIDs and serial numbers are masked.",
+        "Names of the host and of users that it saw, addresses, UUIDs and serial numbers are masked.",
         "Look through the archive, then attach it to an issue of trainyard.gpu_node, with the GPU in its title.",
     ]
     return "\n".join(lines)

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -97,6 +99,38 @@ def test_a_host_or_a_user_with_a_word_of_the_archive_leaves_products_readable(mo
     text = '{"name": "NVIDIA H100 80GB HBM3"}, GPU 0, /proc/driver/nvidia/gpus'
     assert Mask(known).text(text) == text
     assert Mask(known).text("alice on h100.site.example") == "[user] on [host]"
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["all answer", "the directory service hangs"])
+def test_users_whom_only_a_directory_service_knows_are_masked(tmp_path, monkeypatch, hangs):
+    known = {200001: "SITE\\alice", 200002: "bob@site.example", 65534: "nobody", 61200: "dynamic"}
+
+    def name(number):
+        if number == 200002 and hangs:
+            time.sleep(60)
+        return SimpleNamespace(pw_name=known[number])
+
+    monkeypatch.setattr(machine.pwd, "getpwall", list)
+    monkeypatch.setattr(machine.pwd, "getpwuid", name)
+    monkeypatch.setattr(machine, "_OWNER_SECONDS", 0.5)
+    for pid, number in ((1, 0), (7, 200001), (8, 65534), (9, 61200), (10, 999999)):
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "status").write_text("Name:\tx\nUid:\t{0}\t0\t0\t0\n".format(number))
+    (tmp_path / "proc/self").mkdir()
+    file = tmp_path / "u/bob/train.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    lstat = os.lstat
+    owned = {str(file.parent): 200002}
+    monkeypatch.setattr(
+        machine.os, "lstat", lambda path: SimpleNamespace(st_uid=owned[path]) if path in owned else lstat(path)
+    )
+    text = "ran {0} and /u/alice/run.sh, /missing/path".format(file)
+    found = machine.owners([text], str(tmp_path / "proc"))
+    assert {"alice", "SITE"} <= found and not found & {"nobody", "dynamic", "root"}
+    assert ("bob" in found) is not hangs
+    masked = Mask(machine.known([GPU], found)).text(text)
+    assert "alice" not in masked and ("bob" in masked) is hangs and "train.py" in masked
 
 
 GPU = {

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run the looks of checks: each under its time limit, lanes side by side, and none can take another down.
 
-Every lane is a child process. One that hangs or dies costs the check that it was at; a new child goes on with the rest
-of the lane. The lane ``gpu`` is different: :func:`gpu_info.gather` visits the GPUs in a child of its own and survives
-bad ones by itself.
+Every lane, or group of lanes (``TOGETHER``), is a child process. One that hangs or dies costs the check that it was at;
+a new child goes on with the rest of the lane. The lane ``gpu`` is different: :func:`gpu_info.gather` visits the GPUs in
+a child of its own and survives bad ones by itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..core.host import Host, LockHeld
 from ..core.resource import NodeError
 from ..facts import gpu_info
 from ..facts.nvml import binding
+from ..slurm import ACTIVE_LOCK
 from . import budget
 from .evidence import Evidence
 from .ignored_gpus import without_ignored
@@ -37,8 +38,11 @@ _CLOSED = "the time limit of the whole run was used up before its turn"
 AGAIN = (GPU_LANE, "log")
 # Lanes that begin when the checks of GPUs have been looked for: what these have seen spares them most of their calls.
 AFTER_GPUS = ("settings",)
-# Held while active checks run. Two runs at once would measure each other, and each finds GPUs in use by the other.
-ACTIVE_LOCK = "health_active"
+# Lanes of one child, in this order: each child costs as much as some ten checks, and most of these take a millisecond.
+# A lane that a dead device can hold up for its whole time (sysfs of a network card, a shared file system) comes last,
+# so that it takes no time from the others.
+TOGETHER = (("log", "node"), ("inforom", "processes", "programs", "image"))
+# Two runs of active checks at once would measure each other, and each finds GPUs in use by the other.
 _OTHER_RUN_SECONDS = 3.0
 # A check without anything to measure finds that out in this time.
 _IDLE_SECONDS = 20.0
@@ -203,6 +207,10 @@ def look(
     for check in checks:
         lanes.setdefault(check.lane, []).append(check)
     gpu_checks = lanes.pop(GPU_LANE, [])
+    for names in TOGETHER:
+        together = [check for name in names for check in lanes.pop(name, ())]
+        if together:
+            lanes[names[0]] = together
     late = [lanes.pop(name) for name in AFTER_GPUS if gpu_checks and name in lanes]
     answer: Dict[str, Looked] = {}
 

@@ -17,8 +17,8 @@ from ..core import declaration
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
+from ..slurm import ACTIVE_LOCK, drain, jobs, proc, scratch, user_folders
 from ..slurm import beeond as shared_scratch
-from ..slurm import drain, jobs, proc, scratch, user_folders
 from ..slurm.client import Slurm
 from ..slurm.jobs import Running
 from ..slurm.prepare import PREPARED, prepare
@@ -32,6 +32,9 @@ __all__ = ["Report", "Tell", "epilog", "finding", "prolog", "resume"]
 # Setting the clocks of eight healthy GPUs takes a fraction of a second.
 CLOCKS_SECONDS = 15.0
 HEALTH_SECONDS = 25.0
+# With HEALTH_SECONDS within the budget of a hook.
+ACTIVE_SECONDS = 20.0
+_POLL_SECONDS = 0.2
 HEALTH_GATE = "health_gate"
 GPU_METRICS = "gpu_metrics"
 _END_SECONDS = 25.0  # beside the grace period
@@ -62,6 +65,8 @@ def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
             note = _begin(hook, job, None)
     except Exception as error:
         hook.tell("the scratch was not looked at: {0}: {1}; report this as a bug.".format(type(error).__name__, error))
+    if host.locked(ACTIVE_LOCK):
+        hook.step("waiting for active checks", ACTIVE_SECONDS + 5.0, lambda: _wait_for_active_checks(hook))
     if not _healthy(hook, job):
         hook.step("forgetting the job", _LOCK_SECONDS, lambda: jobs.undo(host, job.id))
         return 1, hook.report
@@ -278,6 +283,25 @@ def _on_lost_scratch(hook: Hook, path: str) -> bool:
         return False
     hook.tell("{0}: nothing is made there, as {1} is not mounted".format(path, place))
     return True
+
+
+def _wait_for_active_checks(hook: Hook) -> None:
+    """A run of active checks (``gpunode health --active``) fills the memory of all GPUs, so a job that starts beside it
+    fails or is slow. From the note of this job on it begins no other check, and the current one may end within this
+    time. It costs the node nothing if it does not: the job starts all the same.
+    """
+    began = time.monotonic()
+    while time.monotonic() - began < ACTIVE_SECONDS:
+        time.sleep(_POLL_SECONDS)
+        if not hook.host.locked(ACTIVE_LOCK):
+            text = "the job waited {0:.1f} s until a run of active checks (gpunode health --active) had ended"
+            hook.tell(text.format(time.monotonic() - began))
+            return
+    text = (
+        "a run of active checks (gpunode health --active) still loads this node after {0:g} s; the job starts beside "
+        "it, and may find GPU memory in use; drain a node before such a run"
+    )
+    hook.tell(text.format(ACTIVE_SECONDS))
 
 
 def _healthy(hook: Hook, job: Job) -> bool:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+#: The lock that a run of active checks holds while it loads the node. A job waits for it.
+ACTIVE_LOCK = "health_active"
 # Where Slurm's programs are beside the search path: /opt/slurm and /usr/local on clusters that build it themselves.
 PROGRAM_FOLDERS = tuple(
     top + end for top in ("/opt/slurm", "/usr/local", "/usr/local/slurm", "/usr") for end in ("/bin", "/sbin")

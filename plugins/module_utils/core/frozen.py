@@ -68,18 +68,20 @@ def _values(value: Any) -> Dict[str, Any]:
 def _init(self: Any, *given: Any, **named: Any) -> None:
     values: Dict[str, Any] = self.__dict__
     names: Tuple[str, ...] = self._names
+    if len(given) < len(names):
+        values.update(self._defaults)
+    values.update(zip(names, given))
     if len(given) > len(names):
         raise TypeError("{0}: {1} values for {2} fields".format(type(self).__name__, len(given), len(names)))
-    values.update(zip(names, given))
-    for name in names[len(given) :]:
-        if name in named:
-            values[name] = named.pop(name)
-        elif name in self._defaults:
-            values[name] = self._defaults[name]
-        else:
-            raise TypeError("{0}: field {1} is missing".format(type(self).__name__, name))
     if named:
-        raise TypeError("{0}: field {1} is given twice or is none".format(type(self).__name__, next(iter(named))))
+        known = names[len(given) :]
+        for name in named:
+            if name not in known:
+                raise TypeError("{0}: field {1} is given twice or is none".format(type(self).__name__, name))
+        values.update(named)
+    if len(values) < len(names):
+        missing = next(name for name in names if name not in values)
+        raise TypeError("{0}: field {1} is missing".format(type(self).__name__, missing))
     check = getattr(self, "__post_init__", None)
     if check is not None:
         check()

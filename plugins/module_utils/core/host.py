@@ -77,6 +77,7 @@ class Completed:
         return lines[-1].strip() if lines else "exit status {0}".format(self.returncode)
 
 
+_READ_BYTES = 1 << 16
 # So long a command that was killed may take to end.
 _KILLED_SECONDS = 2.0
 
@@ -98,11 +99,22 @@ class Host:
         A carriage return stays one: users may write it into the name of a process or of a cgroup, where the kernel
         keeps only the newline from them, and what follows it must not become a line of its own.
         """
+        # Without a stream, which costs ten times as much: some looks read a file of each process.
         try:
-            with open(self.path(path), encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
-                return stream.read()
+            handle = os.open(self.path(path), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
+        pieces = []
+        try:
+            while True:
+                piece = os.read(handle, _READ_BYTES)
+                if not piece:
+                    return b"".join(pieces).decode("utf-8", "surrogateescape")
+                pieces.append(piece)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
 
     def read_or_fail(self, path: str) -> Optional[str]:
         """The text of a file that is going to be written anew, or None when it is missing.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import os
 import re
 import stat
@@ -171,6 +170,8 @@ def _node() -> str:
     text = b""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as stream:
         text = stream.read()
+    import hashlib  # it loads OpenSSL, which costs a look before each job more than most of its checks
+
     return hashlib.sha256(text or os.urandom(8)).hexdigest()[:8]
 
 

@@ -15,7 +15,9 @@ chose can look like a record.
 
 from __future__ import annotations
 
+import bisect
 import errno
+import functools
 import json
 import os
 import re
@@ -88,14 +90,41 @@ class KernelLog:
         parse = _PARSERS[self.source]
         return (line for line in map(parse, self.records) if line is not None)
 
+    def _with(self, words: Sequence[str]) -> List[int]:
+        """The places of the records that contain one of the words. A record has a line break before each next one, and
+        no word has one, so all records are searched as one text: as a rule most words are nowhere in it."""
+        text, begins = self._whole
+        found = set()
+        for word in words:
+            at = text.find(word)
+            while at >= 0:
+                place = bisect.bisect_right(begins, at) - 1
+                found.add(place)
+                after = begins[place + 1] if place + 1 < len(begins) else len(text)
+                at = text.find(word, after)
+        return sorted(found)
+
+    @functools.cached_property
+    def _whole(self) -> Tuple[str, List[int]]:
+        begins, size = [], 0
+        for record in self.records:
+            begins.append(size)
+            size += len(record) + 1
+        return "\n".join(self.records), begins
+
+    @functools.cached_property
+    def _parsed(self) -> Dict[int, Optional[Line]]:
+        """Records that one of the checks has taken apart."""
+        return {}
+
     def find(self, rules: Sequence[Rule]) -> Iterator[Tuple[int, Match[str], Line]]:
         """(place of the rule, what its pattern found, the message) for each that one of the rules means."""
         parse, words = _PARSERS[self.source], sorted({rule.word for rule in rules})
         words += _BYTES if self.source == "journal" else ()
-        for record in self.records:
-            if not any(word in record for word in words):
-                continue
-            line = parse(record)
+        for number in self._with(words):
+            if number not in self._parsed:
+                self._parsed[number] = parse(self.records[number])
+            line = self._parsed[number]
             if line is None or line.facility != _KERNEL:
                 continue
             for place, rule in enumerate(rules):
@@ -192,7 +221,9 @@ def _of_ring_buffer(record: str) -> Optional[Line]:
     if not semicolon or found is None:
         return None
     priority = int(found.group(1))
-    text = re.sub(_ESCAPE, _unescaped, text.split("\n", 1)[0])
+    text = text.split("\n", 1)[0]
+    if "\\x" in text:
+        text = re.sub(_ESCAPE, _unescaped, text)
     return Line(int(found.group(3)) / 1e6, text, priority & 7, priority >> 3)
 
 

@@ -9,8 +9,6 @@ same one, started again, or another one. What was found on one machine says noth
 
 from __future__ import annotations
 
-import hashlib
-
 from ..core import machine
 from ..core.host import Host
 
@@ -19,6 +17,8 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 def identity(host: Host) -> str:
     """The same for all starts of a machine, another one for another machine; "" where the firmware does not tell."""
+    import hashlib  # as in core/safe_files.py
+
     uuid = machine.hardware(host)
     return "" if uuid is None else hashlib.sha256(uuid.encode()).hexdigest()[:16]
 

@@ -51,7 +51,7 @@ def nvlink_errors(ask: Ask, link: int, version: Optional[str]) -> Dict[str, Any]
 
     wanted = _DATA_LINK if version in _BEFORE_NVLINK_5 else _DATA_LINK + _NVLINK_5
     none: Reading[Any] = missing("NVLink {0} does not count it".format(version))
-    told = dict.fromkeys(_NVLINK_5, none)
+    told: Dict[int, Reading[Any]] = dict.fromkeys(_NVLINK_5, none)
     told.update(zip(wanted, ask.fields([(field, link) for field in wanted])))
     field = {number: reading.map(values.whole) for number, reading in told.items()}
     flit, data = counter(_CRC_FLIT), counter(_CRC_DATA)
@@ -69,7 +69,8 @@ def nvlink_errors(ask: Ask, link: int, version: Optional[str]) -> Dict[str, Any]
         "crc_flit_errors": take("crc_flit_errors", flit),
         "crc_data_errors": take("crc_data_errors", data),
         "crc_errors": take("crc_errors", both, field[_FIELD_CRC]),
-        "packets": _packets(ask, told),
+        # No packets of a link that does not count them: a GPU has up to 18 links, and each has 13 of these counters.
+        "packets": _packets(ask, told) if len(wanted) > len(_DATA_LINK) else ask.take("links.*.packets", none),
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import stat
 from typing import Dict, List, Optional, Tuple
 
@@ -67,7 +68,7 @@ class Files:
     def dangles(self, path: str) -> bool:
         """Whether something has this name and leads to nothing."""
         parent, name = os.path.split(path)
-        return name in self.names(parent) and not self.exists(path)
+        return self.has(parent, name) and not self.exists(path)
 
     def target(self, path: str) -> Optional[str]:
         """What a link says; None: it is none."""
@@ -80,6 +81,13 @@ class Files:
         except OSError:
             return None
 
+    def has(self, path: str, name: str) -> bool:
+        """Whether a folder has this name, a link that leads to nothing included. A folder is not read for one name."""
+        if path in self._names:
+            return name in self._names[path]
+        real = self.real(path)
+        return real is not None and os.path.lexists(self.host.path(real.rstrip("/") + "/" + name))
+
     def names(self, path: str) -> List[str]:
         if path not in self._names:
             real = self.real(path)
@@ -91,9 +99,9 @@ class Files:
         found = [""]
         for part in pattern.strip("/").split("/"):
             if any(letter in part for letter in "*?["):
-                found = [one + "/" + name for one in found for name in fnmatch.filter(self.names(one or "/"), part)]
+                found = [one + "/" + name for one in found for name in _fit(self.names(one or "/"), part)]
             else:
-                found = [one + "/" + part for one in found if part in self.names(one or "/")]
+                found = [one + "/" + part for one in found if self.has(one or "/", part)]
         return found
 
     def read(self, path: str) -> Optional[str]:
@@ -143,5 +151,12 @@ class Files:
 
     def programs(self, folders: Tuple[str, ...], name: str) -> List[str]:
         """Where a program of this name lies in these folders."""
-        paths = [folder + "/" + name for folder in folders if name in self.names(folder)]
+        paths = [folder + "/" + name for folder in folders if self.has(folder, name)]
         return [path for path in paths if (self.mode(path) or 0) & 0o111]
+
+
+def _fit(names: List[str], pattern: str) -> List[str]:
+    """As ``fnmatch.filter``, which compiles an expression, for the names that begin as the pattern does."""
+    begin = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    names = [name for name in names if name.startswith(begin)]
+    return fnmatch.filter(names, pattern) if names else []

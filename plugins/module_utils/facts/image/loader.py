@@ -58,14 +58,14 @@ class Loader:
         """Where a library of this name is, these folders first; None: a program would not find it."""
         for folder in folders:
             path = "{0}/{1}".format(folder, library)
-            if library in self._files.names(folder) and self._files.exists(path):
+            if self._files.has(folder, library) and self._files.exists(path):
                 return path
         cached = (self._cache or {}).get(library)
         if cached is not None and self._files.exists(cached):
             return cached
         for folder in self._folders:
             path = "{0}/{1}".format(folder, library)
-            if library in self._files.names(folder) and self._files.exists(path):
+            if self._files.has(folder, library) and self._files.exists(path):
                 return path
         return None
 

@@ -80,7 +80,7 @@ def nccl(files: Files, libraries: Loader, packages: Packages) -> Tuple[Library, 
     """Each libnccl once, the one that ld.so gives first."""
     used = libraries.find("libnccl.so.2")
     paths = [] if used is None else [used]
-    paths += [folder + "/libnccl.so.2" for folder in NCCL_FOLDERS if "libnccl.so.2" in files.names(folder)]
+    paths += [folder + "/libnccl.so.2" for folder in NCCL_FOLDERS if files.has(folder, "libnccl.so.2")]
     package = _OF_PACKAGE.match(packages.version("libnccl2", "libnccl") or "")
     found: Dict[str, Library] = {}
     for path in paths:

@@ -165,7 +165,7 @@ def slurm(files: Files, loader: Loader, packages: Packages) -> Optional[Slurm]:
     programs = files.programs(("/usr/sbin", "/usr/local/sbin", "/opt/slurm/sbin"), "slurmd")
     version = packages.version("slurm-smd-slurmd", "slurm-smd", "slurm-slurmd", "slurmd", "slurm")
     folders = tuple(
-        path for pattern in _PLUGIN_FOLDERS for path in files.glob(pattern) if "auth_munge.so" in files.names(path)
+        path for pattern in _PLUGIN_FOLDERS for path in files.glob(pattern) if files.has(path, "auth_munge.so")
     )
     if not programs and not folders:
         return None

@@ -7,6 +7,11 @@ A hook before each job pays for every import, and compiling the library and NVID
 command costs. Python uses a ``.pyc`` of an archive only if its own version compiled it, and otherwise the source next
 to it, so an upgrade of Python makes gpunode slower and never wrong; the next convergence recompiles it.
 
+The directory of an archive has to be read at each start, and each module costs a search and an opened file. So the
+installed file has few entries: the bytecode of the whole library in one, with an index (``library.code``), and the
+controller's file as it was sent (``library.pyz``), for a Python that cannot use the bytecode. ``__main__`` imports from
+them. NVIDIA's binding is an entry of its own as well, for programs that import it from this file.
+
 The archive's comment names the controller's file that it was built from and the Python that runs it, and contains a
 checksum of all bytes before the comment.
 """
@@ -20,33 +25,135 @@ import json
 import marshal
 import os
 import zipfile
-from typing import Any, Dict, Optional
+from types import CodeType
+from typing import Any, Dict, Optional, Tuple
 
 from .launcher import launcher
 
 DATE = (1980, 1, 1, 0, 0, 0)
 # PEP 552: a .pyc that is taken without a look at the time or the hash of its source.
 _UNCHECKED_HASH = 0b01
+#: Entries of the installed file: bytecode of the library, and the controller's file.
+CODE, SOURCE = "library.code", "library.pyz"
+_MAIN, _BINDING = "__main__.py", "pynvml.py"
+# What comes before the text of the controller's __main__.py.
+_IMPORTER = """import marshal
+import mmap
+import sys
+from importlib._bootstrap_external import MAGIC_NUMBER
+from importlib.machinery import ModuleSpec
+
+MAGIC = {magic!r}
+INDEX = {index!r}
+SOURCE = {source!r}
+
+
+class Bytecode:
+    place = "/library.code"
+
+    # A process keeps the file that it began with, also when another release replaces it.
+    def __init__(self, content):
+        self.content = content
+        self.index = marshal.loads(content[slice(*INDEX)])
+
+    def code(self, name):
+        return marshal.loads(self.content[slice(*self.index[name][1:])])
+
+
+class Text:
+    place = None
+
+    def __init__(self, content):
+        import io
+        import zipfile
+
+        self.archive = zipfile.ZipFile(io.BytesIO(content[slice(*SOURCE)]))
+        self.index = {{}}
+        for path in self.archive.namelist():
+            if path.endswith(".py"):
+                name = path[:-3].replace("/", ".")
+                package = name.endswith(".__init__")
+                self.index[name[:-9] if package else name] = (package, path)
+
+    def code(self, name):
+        path = self.index[name][1]
+        return compile(self.archive.read(path), path, "exec", dont_inherit=True)
+
+
+class Library:
+    def __init__(self, path):
+        with open(path, "rb") as stream:
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        self.path = path
+        self.modules = (Bytecode if MAGIC_NUMBER == MAGIC else Text)(content)
+
+    def find_spec(self, name, path=None, target=None):
+        found = self.modules.index.get(name)
+        if found is None:
+            return None
+        end = "/__init__.py" if found[0] else ".py"
+        spec = ModuleSpec(name, self, origin=self.path + "/" + name.replace(".", "/") + end, is_package=found[0])
+        spec.has_location = True
+        if self.modules.place:
+            spec.cached = self.path + self.modules.place
+        return spec
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(self.modules.code(module.__name__), module.__dict__)
+
+
+sys.meta_path.insert(0, Library(__loader__.archive))
+"""
 
 
 def with_bytecode(source: bytes, python: str) -> bytes:
     """The file to install, for the interpreter ``python``. ``source``: the controller's zipapp, or an installed one.
 
+    :raises ValueError: ``source`` has no ``__main__.py``.
     :raises zipfile.BadZipFile: ``source`` is not an intact zipapp.
     :raises SyntaxError: when this Python is too old for it.
     """
     buffer = io.BytesIO()
     buffer.write(launcher(python))
-    with zipfile.ZipFile(io.BytesIO(source)) as given, zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        names = dict.fromkeys(given.namelist())
-        for name in names:
-            if name.endswith(".pyc") and name[:-1] in names:
-                continue  # of the Python that installed the given one
-            text = given.read(name)
-            archive.writestr(entry(name), text)
-            if name.endswith(".py"):
-                # As it is: to inflate it would cost each start more than to read it.
-                archive.writestr(entry(name + "c"), _pyc(text, name), zipfile.ZIP_STORED)
+    with zipfile.ZipFile(io.BytesIO(source)) as given:
+        if SOURCE in given.namelist():
+            source = given.read(SOURCE)
+    with zipfile.ZipFile(io.BytesIO(source)) as given, zipfile.ZipFile(buffer, "a") as archive:
+        index: Dict[str, Tuple[bool, int, int]] = {}
+        codes = []
+        size = 0
+        names = list(dict.fromkeys(given.namelist()))
+        if _MAIN not in names:
+            raise ValueError("it has no " + _MAIN)
+        for path in (name for name in names if name.endswith(".py") and name != _MAIN):
+            codes.append(marshal.dumps(_compiled(given.read(path), path)))
+            name = path[: -len(".py")].replace("/", ".")
+            package = name.endswith(".__init__")
+            index[name[: -len(".__init__")] if package else name] = (package, size, size + len(codes[-1]))
+            size += len(codes[-1])
+        begin = _stored(archive, CODE, b"".join(codes))
+        listed = marshal.dumps({name: (one[0], begin + one[1], begin + one[2]) for name, one in index.items()})
+        index_at = _stored(archive, CODE + ".index", listed)
+        source_at = _stored(archive, SOURCE, source)
+        importer = _IMPORTER.format(
+            magic=importlib.util.MAGIC_NUMBER,
+            index=(index_at, index_at + len(listed)),
+            source=(source_at, source_at + len(source)),
+        )
+        texts = {_MAIN: importer.encode("ascii") + given.read(_MAIN)}
+        if _BINDING in names:
+            texts[_BINDING] = given.read(_BINDING)
+        for path, text in texts.items():
+            archive.writestr(entry(path), text)
+            # As it is: to inflate it would cost each start more than to read it.
+            _stored(archive, path + "c", _pyc(text, path))
+        for path in names:
+            # Pages for people, which lie beside the code.
+            if not path.endswith((".py", ".pyc")):
+                archive.writestr(entry(path), given.read(path))
     content = buffer.getvalue()
     comment = json.dumps(
         {
@@ -100,7 +207,18 @@ def entry(name: str) -> zipfile.ZipInfo:
     return info
 
 
+def _stored(archive: zipfile.ZipFile, name: str, content: bytes) -> int:
+    """Write an entry without compression. Where its content begins in the file."""
+    info = entry(name)
+    archive.writestr(info, content, zipfile.ZIP_STORED)
+    return info.header_offset + len(info.FileHeader())
+
+
+def _compiled(text: bytes, name: str) -> CodeType:
+    code: CodeType = compile(text, name, "exec", dont_inherit=True)
+    return code
+
+
 def _pyc(text: bytes, name: str) -> bytes:
-    code = compile(text, name, "exec", dont_inherit=True)
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH.to_bytes(4, "little") + importlib.util.source_hash(text)
-    return head + marshal.dumps(code)
+    return head + marshal.dumps(_compiled(text, name))

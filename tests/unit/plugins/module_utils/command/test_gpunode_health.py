@@ -128,7 +128,17 @@ def test_every_form_is_printed(machine, tmp_path):
 
 # Each of these, with what it loads, costs a fiftieth of a run before a job or more. NVIDIA's binding has it that
 # subprocess, shutil and tempfile are loaded in any case (ctypes.util).
-COSTLY = {"dataclasses", "inspect", "datetime", "asyncio", "logging", "multiprocessing", "textwrap", "difflib"}
+COSTLY = {
+    "dataclasses",
+    "inspect",
+    "datetime",
+    "asyncio",
+    "logging",
+    "multiprocessing",
+    "textwrap",
+    "difflib",
+    "hashlib",
+}
 
 
 def loaded_by(machine, tmp_path, *options):

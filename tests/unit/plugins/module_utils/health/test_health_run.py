@@ -87,6 +87,17 @@ def test_lanes_run_side_by_side(evidence):
     assert time.monotonic() - started < 4 * 0.6, "the lanes waited for each other"
 
 
+def test_lanes_that_share_a_child_have_an_order_so_that_a_dead_device_takes_no_time_from_the_log(evidence):
+    """Sysfs of a dead network card is in the lane ``node``, a dead file server in the lane ``image``."""
+    of_node = [check("node_{0}".format(number), hangs, "node") for number in range(4)]
+    of_image = [check("image_{0}".format(number), hangs, "image") for number in range(4)]
+    last = [check("log", fine, "log"), check("inforom", fine, "inforom"), check("processes", fine, "processes")]
+    looked = run.look([*of_node, *of_image, *last], evidence, 0.5)
+    assert [looked[one.id].seen for one in last] == ["seen"] * 3
+    for name in ("node_3", "image_3"):
+        assert "time limit of the whole run" in str(looked[name].error)
+
+
 def test_many_hanging_checks_end_with_the_run(evidence):
     checks = [check("check_{0}".format(number), hangs, seconds=0.3) for number in range(40)]
     started = time.monotonic()

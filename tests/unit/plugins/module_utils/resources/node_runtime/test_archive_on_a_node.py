@@ -85,9 +85,15 @@ WORDS: Dict[str, Sequence[str]] = {
 OWNED = ("etc/gpu_node/", "etc/systemd/", "etc/fish/", "opt/gpu_node/", "run/gpu_node/", "var/lib/gpu_node/", "local/")
 WRITTEN = ("root/out.tar.gz",)
 IMPORT_ALL = """
-import importlib, sys, zipfile
+import importlib, io, sys, zipfile, zipimport
 sys.path.insert(0, sys.argv[1])
-names = [name for name in zipfile.ZipFile(sys.argv[1]).namelist() if name.startswith("gpu_node/")]
+archive = zipfile.ZipFile(sys.argv[1])
+if "library.pyz" in archive.namelist():  # installed: its __main__ makes the library importable
+    begin = zipimport.zipimporter(sys.argv[1])
+    exec(begin.get_source("__main__").partition("from gpu_node.command")[0], {"__loader__": begin})
+    archive = zipfile.ZipFile(io.BytesIO(archive.read("library.pyz")))
+names = [name for name in archive.namelist() if name.startswith("gpu_node/")]
+assert len(names) > 500
 for name in names:
     if name.endswith(".py"):
         importlib.import_module(name[:-3].replace("/", ".").replace(".__init__", ""))

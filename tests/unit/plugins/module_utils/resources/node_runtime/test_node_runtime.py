@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import io
 import itertools
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 import pytest
@@ -80,12 +80,12 @@ def test_every_state_ends_as_wanted_or_is_refused_for_a_foreign_command(state, s
         assert end.command == (state.command if foreign else ZIPAPP if sha256 else None)
 
 
-def application(text):
-    """A small zipapp as a controller builds it, and its sha256."""
+def application(text, begun=""):
+    """A small zipapp as a controller builds it, and its sha256. ``begun``: what it does before it imports."""
     buffer = io.BytesIO(b"#!/usr/bin/env python3\n")
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a") as archive:
-        archive.writestr("__main__.py", "import part\n")
+        archive.writestr("__main__.py", begun + "import part\n")
         archive.writestr("part.py", "print({0!r}, __spec__.cached or '')\n".format(text))
     return buffer.getvalue(), hashlib.sha256(buffer.getvalue()).hexdigest()
 
@@ -101,7 +101,7 @@ def test_it_is_installed_replaced_and_removed_and_leaves_nothing(tmp_path):
         assert outcome.changed and outcome.after.sha256 == sha256
         assert not node_runtime.run(host, Desired(sha256), str(source)).changed
         said, cached = subprocess.check_output([sys.executable, str(installed)], text=True).split()
-        assert said == text and cached.endswith("gpunode.pyz/part.pyc")
+        assert said == text and cached.endswith("gpunode.pyz/library.code")
     assert node_runtime.run(host, Desired(None)).changed
     assert not node_runtime.run(host, Desired(None)).changed
     assert not (tmp_path / "opt/gpu_node").exists()
@@ -140,24 +140,29 @@ def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
     assert not zsh.exists() and not (tmp_path / "etc/fish").exists()
 
 
-def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():
-    content, dummy = application("source")
-    made = with_bytecode(content, sys.executable)
-    with zipfile.ZipFile(io.BytesIO(made)) as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    assert sorted(files) == ["__main__.py", "__main__.pyc", "part.py", "part.pyc"]
-    files["part.py"] = b"print('another')\n"  # the bytecode does not look at it
+def test_the_bytecode_is_what_runs_and_another_python_takes_the_source(tmp_path, monkeypatch):
+    content, dummy = application("text")
+    path = tmp_path / "a.pyz"
 
-    def runs(**changes):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "a.pyz")
-            with zipfile.ZipFile(path, "w") as archive:
-                for name, data in dict(files, **changes).items():
-                    archive.writestr(name, data)
-            return subprocess.check_output([sys.executable, "-I", path], text=True).split()[0]
+    def told():
+        return subprocess.check_output([sys.executable, "-I", str(path)], text=True).split()
 
-    assert runs() == "source"
-    assert runs(**{"part.pyc": b"\0\0\r\n" + files["part.pyc"][4:]}) == "another"
+    path.write_bytes(with_bytecode(content, sys.executable))
+    assert told() == ["text", str(path) + "/library.code"]
+    # From an installed file as from the controller's.
+    assert with_bytecode(path.read_bytes(), sys.executable) == path.read_bytes()
+    monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"\0\0\r\n")
+    path.write_bytes(with_bytecode(content, sys.executable))
+    assert told()[0] == "text" and not told()[1].endswith("library.code")
+
+
+def test_a_process_imports_from_the_file_that_it_began_with(tmp_path):
+    """A release that is installed meanwhile has its modules at other places of the file."""
+    path = tmp_path / "a.pyz"
+    begun = "import os, sys; os.replace(sys.argv[0] + '.new', sys.argv[0])\n"
+    path.write_bytes(with_bytecode(application("first", begun)[0], sys.executable))
+    (tmp_path / "a.pyz.new").write_bytes(with_bytecode(application("second, with another size")[0], sys.executable))
+    assert subprocess.check_output([sys.executable, "-I", str(path)], text=True).split()[0] == "first"
 
 
 @pytest.mark.sampled(2)

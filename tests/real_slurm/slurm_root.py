@@ -126,8 +126,9 @@ exit $status
 """
 WATCHED = "HealthCheckProgram={0}\nHealthCheckInterval=1\nHealthCheckNodeState=ANY\n".format(_WATCH)
 _ANSWER = """
-import sys
-sys.path.insert(0, "/opt/gpu_node/gpunode.pyz")
+import zipimport
+begin = zipimport.zipimporter("/opt/gpu_node/gpunode.pyz")
+exec(begin.get_source("__main__").partition("from gpu_node.command")[0], {"__loader__": begin})
 from gpu_node.core.host import Host
 from gpu_node.slurm import places
 print(places.here(Host()).node_name)

@@ -104,7 +104,7 @@ class Host:
             handle = os.open(self.path(path), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        pieces = []
+        pieces: List[bytes] = []
         try:
             while True:
                 piece = os.read(handle, _READ_BYTES)

@@ -156,7 +156,7 @@ def _one_process(
         for one, other in (pair, pair[::-1])
         if one in place and other in place
     ]
-    names = [things[number] for number in chosen]
+    names = tuple(things[number] for number in chosen)
     task = functools.partial(_in_child, names, [uuids[number] for number in chosen], wanted, without)
     at(apart.together([name for name, dummy in names], len(names)))
     left = False

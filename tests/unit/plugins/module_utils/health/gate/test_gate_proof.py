@@ -424,7 +424,7 @@ def test_an_overrule_is_told_in_each_verdict_while_it_holds():
     entry = {"until": "2026-11-18", "owner": "anna", "reason": "the test is broken"}
 
     def told(now):
-        expected = type("Expected", (), {"settings": {"overrules": [entry, 7]}, "node": "gpu01", "now": now})
+        expected = Expected("", {}, {}, {}, {}, {"overrules": [entry, 7]}, now, "gpu01")
         return [(one.outcome, one.thing, one.code, one.reason) for one in silences.judge(None, expected).findings]
 
     ended = (

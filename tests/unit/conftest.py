@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterator, List
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,6 +56,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+@pytest.fixture(scope="module")
+def kept_bytecode() -> Iterator[None]:
+    """For tests that start plays: processes of this module keep the bytecode that Ansible compiles, and use it."""
+    tests = pathlib.Path(__file__).resolve().parents[1]
+    folder = pathlib.Path(sys.pycache_prefix or str(tests / "output")) / "kept"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tests / "unit/kept_bytecode"), prepend=os.pathsep)
+        patch.setenv("KEPT_BYTECODE", str(folder))
+        yield
 
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "tools" / "nvml_simulator"

@@ -93,8 +93,10 @@ def play(tmp_path):
 
 
 def test_without_a_confirmation_it_only_tells_what_would_go(play):
-    assert play() == 0, play.output
-    assert play.deleted == [] and "old (of anna): over since 2026-01-31 18:00 UTC" in play.output
+    # The program is found in the search path.
+    path = "{0}:{1}".format(play.folder, os.environ["PATH"])
+    assert play(environment={"PATH": path}, gpu_node_azure_az="az") == 0, play.output
+    assert play.calls and play.deleted == [] and "old (of anna): over since 2026-01-31 18:00 UTC" in play.output
     assert "resourceGroups/old/vm1" in play.output and "resourceGroups/lab" not in play.output
     assert "odd (of anna): its tag gpu_node_delete_after is no time with a zone" in play.output
     assert "prod" not in play.output
@@ -125,6 +127,7 @@ def test_a_group_that_was_extended_meanwhile_stays(play):
     assert play(confirm="old") == 0 and play.deleted == [], play.output
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", ["az", "/opt/none/az"])
 def test_without_az_it_is_one_sentence(play, program):
     (play.folder / "bin").mkdir()
@@ -133,12 +136,6 @@ def test_without_az_it_is_one_sentence(play, program):
     told = "{0}: there is no such program{1}; install the Azure CLI, or name it by gpu_node_azure_az."
     assert told.format(program, "" if "/" in program else " in PATH") in play.output, play.output
     assert "Errno" not in play.output and "Look for resource groups" not in play.output
-
-
-def test_az_of_the_search_path_is_found(play):
-    path = "{0}:{1}".format(play.folder, os.environ["PATH"])
-    assert play(environment={"PATH": path}, gpu_node_azure_az="az") == 0, play.output
-    assert play.calls
 
 
 def test_tags_are_judged_by_their_time_and_zone():

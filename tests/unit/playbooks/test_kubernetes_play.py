@@ -55,6 +55,7 @@ def play(tmp_path):
                     ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
                     ANSIBLE_NOCOLOR="1",
                     ANSIBLE_BECOME_ASK_PASS="0",
+                    ANSIBLE_HOME=str(tmp_path.parent / "ansible_home"),
                     ANSIBLE_LOCAL_TEMP=str(tmp_path / "tmp"),
                     ANSIBLE_REMOTE_TEMP=str(tmp_path / "remote"),
                     HOME=str(tmp_path),

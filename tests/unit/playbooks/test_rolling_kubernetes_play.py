@@ -92,6 +92,7 @@ class Play:
                 ANSIBLE_PIPELINING="1",
                 ANSIBLE_LOCAL_TEMP=str(self.folder / "tmp"),
                 ANSIBLE_REMOTE_TEMP=str(self.folder / "remote"),
+                ANSIBLE_HOME=str(self.folder.parent / "ansible_home"),
                 HOME=str(self.folder),
                 PWD=str(self.folder),
             ),
@@ -158,7 +159,7 @@ def test_all_outcomes_and_a_second_run(play):
     hosts = {name: hosts[name] for name in ("n1", "n2", "n3", "n6")}
     wish = {"gpu_node_rolling_busy": "evict", "gpu_node_rolling_others": True, "gpu_node_rolling_take_over": True}
     written = len(play.api.written())
-    checked = play(hosts, "--check", **wish)
+    checked = play({name: hosts[name] for name in ("n1", "n6")}, "--check", **wish)
     assert checked.returncode == 0 and len(play.api.written()) == written, checked.told
     done = play(hosts, **wish)
     assert done.returncode == 0 and "4 of 4 nodes: 4 converged" in done.told, done.told

@@ -52,6 +52,7 @@ def play(tmp_path):
                     clean,
                     ANSIBLE_COLLECTIONS_PATH=ROOTS,
                     ANSIBLE_NOCOLOR="1",
+                    ANSIBLE_HOME=str(tmp_path.parent / "ansible_home"),
                     ANSIBLE_LOCAL_TEMP=str(tmp_path / "tmp"),
                     ANSIBLE_REMOTE_TEMP=str(tmp_path / "remote"),
                     HOME=str(tmp_path),
@@ -136,6 +137,11 @@ def test_hosts_that_differ_in_what_is_of_the_cluster_are_refused(play):
     done = play(hosts)
     words = "gpu_sharing_configs: gpu02 has another value than gpu01, and a cluster has one; set it for all of them"
     assert done.returncode != 0 and words in " ".join(done.told.split()) and not play.api.requests, done.told
+
+
+@pytest.mark.soak
+def test_options_of_the_cluster_may_be_given_by_each_host_with_one_value(play):
+    add(play.api, "gpu01", "gpu02")
     hosts = {"gpu01": {}, "gpu02": {"gpu_node_kubernetes_context": "other"}}
     words = "gpu_node_kubernetes_context: gpu02 has another value than gpu01, and a cluster has one"
     assert words in " ".join(play(hosts).told.split()) and not play.api.requests

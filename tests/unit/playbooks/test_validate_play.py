@@ -20,6 +20,7 @@ import ansible_collections.trainyard.gpu_node as collection
 ROOTS = os.pathsep.join(sorted({str(Path(path).parents[2]) for path in collection.__path__}))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words, host, nodes",
     [

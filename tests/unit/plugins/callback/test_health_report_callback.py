@@ -21,6 +21,8 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.heal
     verdict,
 )
 
+pytestmark = pytest.mark.usefixtures("kept_bytecode")
+
 PLAY = """
 - hosts: all
   gather_facts: false

@@ -17,6 +17,8 @@ import pytest
 
 import ansible_collections.trainyard.gpu_node as collection
 
+pytestmark = pytest.mark.usefixtures("kept_bytecode")
+
 PLAY = """
 - hosts: all
   gather_facts: false

@@ -21,6 +21,8 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.slur
     TEXT,
 )
 
+pytestmark = pytest.mark.usefixtures("kept_bytecode")
+
 # Writes what lies beside it, as an old scontrol that knows no --json.
 SCONTROL = """#!/bin/sh
 cd "$(dirname "$0")" && echo "$@" >>calls

@@ -19,6 +19,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 
+pytestmark = pytest.mark.usefixtures("kept_bytecode")
+
 ROOTS = os.pathsep.join(
     sorted({os.path.dirname(os.path.dirname(os.path.dirname(path))) for path in collection.__path__})
 )

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs ansible-test on a real copy of the collection: `python -m tools.test_run.ansible_test sanity|units FOLDER`.
+"""Runs ansible-test on a real copy of the collection: `python -m tools.test_run.ansible_test KIND FOLDER`.
+
+KIND is `units`, `sanity` (what runs on nodes and controllers) or `sanity_all` (all that a user installs, so the unit
+tests too).
 
 ansible-test wants its (real) working directory to be .../ansible_collections/<namespace>/<name>, and links do not
 satisfy it. So the files that git tracks, or would track, are copied there; only what changed is copied again.
@@ -24,6 +27,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 # What is in the copy without being in the clone: ansible-test's own output, and what make_repository() makes.
 KEEP = ("tests/output", ".git")
+# sitecustomize.py of this folder keeps the bytecode of what Ansible compiles in each process.
+BYTECODE = "tests/unit/kept_bytecode"
 
 
 def files_of_the_clone() -> List[str]:
@@ -48,12 +53,16 @@ def packed(names: List[str], patterns: List[str]) -> List[str]:
 
 
 def files_for(kind: str) -> List[str]:
-    """The sanity tests judge what a user installs; the unit tests also need what they test under tools/."""
+    """The sanity tests judge what a user installs; the unit tests also need what they test under tools/.
+
+    The unit tests themselves take pylint longer than the library does, and `make soak` has the time.
+    """
     names = files_of_the_clone()
-    if kind != "sanity":
+    if kind == "units":
         return names
     galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
-    return packed(names, galaxy["build_ignore"]) + ["galaxy.yml"]
+    left_out = [*galaxy["build_ignore"], *(["tests"] if kind == "sanity" else [])]
+    return packed(names, left_out) + ["galaxy.yml"]
 
 
 def synchronise(names: List[str], target: Path) -> int:
@@ -140,6 +149,24 @@ def provide_get_pip(home: Path) -> None:
             script.write_text("import ensurepip\n\nensurepip.bootstrap(upgrade=True)\n", encoding="utf-8")
 
 
+def environments(home: Path, version: str) -> List[Path]:
+    """Where Python finds packages in the environments of the import test; one that needs none uses `sanity`."""
+    made = home / ".ansible" / "test" / "venv"
+    inside = "{0}/*/lib/python{0}/site-packages".format(version)
+    return [path for name in ("sanity", "sanity.import", "sanity.import.plugin") for path in (made / name).glob(inside)]
+
+
+def keep_bytecode(home: Path, version: str) -> None:
+    """Let the import test keep bytecode: it compiles the library anew for each file of it, most of its time.
+
+    Its environments, which ansible-test makes once, get a file that Python imports when it starts.
+    """
+    for folder in environments(home, version):
+        shutil.copy2(str(ROOT / BYTECODE / "sitecustomize.py"), str(folder / "sitecustomize.py"))
+        line = "import os; os.environ.setdefault('KEPT_BYTECODE', {0!r})\n".format(str(home / "bytecode"))
+        (folder / "kept_bytecode.pth").write_text(line, encoding="utf-8")
+
+
 # What imports Ansible; the others, and the modules, which run as commands, are the parts unit_library and unit_tools.
 ANSIBLE_SIDE = ("callback", "filter", "inventory", "plugin_utils")
 # On a second ansible-core only what depends on it is tested again: the library imports nothing of Ansible, and style is
@@ -155,19 +182,27 @@ SECOND = {
         *("tests/unit/plugins/modules/test_{0}.py".format(name) for name in SECOND_MODULES),
         "tests/unit/plugins/module_utils/resources/node_runtime/",
     ],
-    "sanity": ["--skip-test=pylint", "--skip-test=pep8", "--skip-test=yamllint", "--skip-test=shellcheck"],
+    "sanity": ["--skip-test=" + name for name in ("pylint", "pep8", "yamllint", "shellcheck", "changelog")],
 }
 
 
 def run(kind: str, target: Path, home: Path, second: bool) -> int:
     """Run it with the Python of this environment."""
     version = "{0}.{1}".format(*sys.version_info[:2])
-    command = [str(Path(sys.executable).parent / "ansible-test"), kind, "--python", version, "-v", "--color", "no"]
-    if kind == "sanity":
-        command.append("--junit")
-    command += (SECOND if second else FIRST)[kind]
+    word = "units" if kind == "units" else "sanity"
+    command = [str(Path(sys.executable).parent / "ansible-test"), word, "--python", version, "-v", "--color", "no"]
     environment = dict(without_git(), HOME=str(home))
-    return subprocess.run(command, cwd=str(target), env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+
+    def ended(*options: str) -> int:
+        words = [*command, *options]
+        return subprocess.run(words, cwd=str(target), env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+
+    if word == "sanity":
+        if not environments(home, version):
+            ended("--test=import", "--prime-venvs")
+        keep_bytecode(home, version)
+        command.append("--junit")
+    return ended(*(SECOND if second else FIRST)[word])
 
 
 def main() -> int:

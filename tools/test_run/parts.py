@@ -32,7 +32,9 @@ NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + N
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
 LANES = (
-    *("lint", "scratch", "molecule", "trixie", "converge", "gpus", "library", "unit", "tools", "sanity"),
+    *("lint", "scratch", "molecule", "trixie", "converge", "gpus", "library", "tools", "sanity", "unit"),
+    # Short ones, so that no slot is empty for long at the end.
+    *("sanity_newest", "unit_newest"),
     *("soak_cuts", "soak_faults", "soak_slurm", "soak_comm", "soak_long", "soak_life"),
 )
 # The group that is run by its name alone.
@@ -124,7 +126,9 @@ def static(name: str, *command: str, timeout_seconds: int = 300, needs: Optional
 def ansible_test(kind: str, label: str, environment: str) -> Part:
     group = {"sanity": "sanity", "units": "unit"}[kind]
     command = ("{python}", "-m", "tools.test_run.ansible_test", kind, "{folder}")
-    return Part("{0}_{1}".format(group, label), group, group, command, 3600, environment=environment, junit=True)
+    name = "{0}_{1}".format(group, label)
+    lane = name if environment == NEWEST else group
+    return Part(name, group, lane, command, 3600, environment=environment, junit=True)
 
 
 def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak") -> Part:
@@ -248,6 +252,7 @@ PARTS: Tuple[Part, ...] = (
     soak("cuts", "cuts", *PYTEST, "tests/soak/test_power_cuts.py", "tests/soak/test_reboots.py"),
     soak("fleet", "long", *PYTEST, "tests/soak/test_fleet.py"),
     soak("properties", "long", *UNIT, "--hypothesis-profile", "thorough", *LIBRARY, *TOOLS),
+    soak("sanity", "long", "{python}", "-m", "tools.test_run.ansible_test", "sanity_all", "{folder}"),
     soak("planners", "long", *PYTEST, "tests/soak/test_planners.py", "tests/soak/test_soak_health.py"),
     soak("deepspeed", "long", *PYTEST, "tests/soak/test_deepspeed.py"),
     soak("mig_planner", "long", *PYTEST, "-s", "tests/soak/test_mig_transitions.py"),

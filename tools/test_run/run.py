@@ -35,6 +35,7 @@ class Runner:
         self.started = time.monotonic()
         self.count = Count()
         self.seconds: Dict[str, float] = {}
+        self.cpu_seconds: Dict[str, float] = {}
         self.waiting = [lane for lane in LANES if self.lanes[lane]]
         self.running: Dict[str, "subprocess.Popen[bytes]"] = {}
         self.lock = threading.Lock()
@@ -102,7 +103,9 @@ class Runner:
         elif count.failed:
             self.tell_failure(part, status, seconds, count)
         else:
-            self.say("passed   {0} in {1:.0f} s: {2} passed{3}".format(part.name, seconds, count.passed, skips(count)))
+            text = "passed   {0} in {1:.0f} s (CPU {2:.0f} s): {3} passed{4}"
+            cpu_seconds = self.cpu_seconds.get(part.name, 0)
+            self.say(text.format(part.name, seconds, cpu_seconds, count.passed, skips(count)))
         return count
 
     def take_down(self, part: Part) -> None:
@@ -139,7 +142,7 @@ class Runner:
             deadline = time.monotonic() + part.timeout_seconds
             told = time.monotonic()
             began = told
-            while child.poll() is None:
+            while not self.has_ended(part, child):
                 self.stopping.wait(0.1)
                 now = time.monotonic()
                 if self.stopping.is_set() or now > deadline:
@@ -153,6 +156,14 @@ class Runner:
             # The command is gone; what it left in its group goes too.
             kill_group(child.pid, signal.SIGKILL)
             return child.returncode
+
+    def has_ended(self, part: Part, child: "subprocess.Popen[bytes]") -> bool:
+        """As poll(), with the CPU time of the command and of all that it has waited for."""
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_seconds[part.name] = self.cpu_seconds.get(part.name, 0) + usage.ru_utime + usage.ru_stime
+        return bool(pid)
 
     def tell_failure(self, part: Part, status: int, seconds: float, count: Count) -> None:
         self.say(

@@ -191,6 +191,27 @@ def test_what_the_built_collection_leaves_out_is_not_judged_by_the_sanity_tests(
     assert left == ["README.md", "plugins/modules/a.py", "tests/unit/plugins/a.py"]
 
 
+def test_unit_tests_are_judged_by_the_sanity_tests_of_make_soak() -> None:
+    judged, all_of_it = (set(ansible_test.files_for(kind)) for kind in ("sanity", "sanity_all"))
+    assert {"galaxy.yml", "plugins/modules/node.py", "roles/monitoring/tasks/main.yml"} <= judged
+    assert all_of_it - judged == {name for name in all_of_it if name.startswith("tests/")} != set()
+    assert not any(name.startswith("tools/") for name in all_of_it)
+    (part,) = (part for part in PARTS if "sanity_all" in part.command)
+    assert part.group == SOAK
+
+
+def test_the_import_test_keeps_bytecode_in_each_of_its_environments(tmp_path: Path) -> None:
+    folders = [
+        tmp_path / ".ansible/test/venv" / name / "3.11/0badcafe/lib/python3.11/site-packages"
+        for name in ("sanity", "sanity.import", "sanity.pylint")
+    ]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    ansible_test.keep_bytecode(tmp_path, "3.11")
+    assert [(folder / "sitecustomize.py").exists() for folder in folders] == [True, True, False]
+    assert str(tmp_path / "bytecode") in (folders[0] / "kept_bytecode.pth").read_text(encoding="utf-8")
+
+
 def test_a_copy_for_ansible_test_follows_the_files_and_keeps_what_it_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

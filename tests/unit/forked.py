@@ -5,7 +5,8 @@
 
 ``run([path, *arguments])`` and ``run(["-c", code, *arguments])`` are :func:`subprocess.run` with this interpreter. A
 server imports what the code imports, and forks a process for each run: it has its own environment, arguments, standard
-files and exit status, and no state of the tests or of an earlier run.
+files and exit status, and no state of the tests or of an earlier run. Of the process that calls it it has the folder,
+the umask and the CPUs, and no limits, signals or other file descriptors.
 
 What it cannot do, and a real interpreter can: import errors that depend on the order of imports, options and variables
 of the interpreter (``-I``, ``PYTHON*``), locales, and libraries that the loader finds by ``LD_LIBRARY_PATH`` (those in
@@ -105,6 +106,7 @@ class Server:
                 "env": env,
                 "folder": folder or os.getcwd(),
                 "umask": umask,
+                "cpus": sorted(os.sched_getaffinity(0)),
                 "path": [path for path in sys.path if path],
                 "import": sorted(self.known),
             }
@@ -183,6 +185,7 @@ def _watch(told: Dict[str, Any], conn: socket.socket, files: List[int]) -> None:
     if pid == 0:
         os.chdir(told["folder"])
         os.umask(told["umask"])
+        os.sched_setaffinity(0, told["cpus"])
         os.environ.clear()
         os.environ.update(told["env"])
         time.tzset()

@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.exposition import PREFIX
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import families
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 COMMAND = """
 import os, sys
@@ -65,15 +66,8 @@ class Node:
         root.mkdir()
 
     def run(self, *words):
-        return subprocess.run(
-            [sys.executable, "-c", COMMAND, str(self.root), "metrics", *words],
-            env=self.simulator.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        words = ["-c", COMMAND, str(self.root), "metrics", *words]
+        return forked.run(words, env=self.simulator.environment(), timeout=120)
 
     def told(self, *words, status=0):
         done = self.run("--activity", "0.2", *words)

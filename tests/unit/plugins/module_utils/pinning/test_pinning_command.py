@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main as cli
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names
 
 RUN = """
@@ -40,14 +41,7 @@ def gpunode(monkeypatch, capsys, tree_root):
 def here(*arguments, **environment):
     """On the machine of this test, in a process of its own."""
     path = os.pathsep.join(path for path in sys.path if path)
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "pin", *arguments],
-        env=dict(os.environ, PYTHONPATH=path, **environment),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forked.run(["-c", RUN, "pin", *arguments], env=dict(os.environ, PYTHONPATH=path, **environment))
 
 
 def test_the_table_and_the_line(gpunode):

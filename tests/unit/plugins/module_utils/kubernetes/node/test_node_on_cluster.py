@@ -9,7 +9,6 @@ import importlib
 import json
 import shutil
 import subprocess
-import sys
 import time
 
 import pytest
@@ -20,6 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes impo
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.types import ANNOTATION, Busy
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Budget, EvictingApi, Fault, quick
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 # The module, with shorter pauses.
 RUNNER = """
@@ -96,8 +96,7 @@ class Cluster:
 
     def module(self, check=False, **arguments):
         given = {"name": "n1", "kubeconfig": self.kubeconfig, "context": "test", "seconds": 20, **arguments}
-        words = [sys.executable, "-c", RUNNER, "check" if check else "real", json.dumps(given)]
-        done = subprocess.run(words, capture_output=True, timeout=120, text=True, check=False)
+        done = forked.run(["-c", RUNNER, "check" if check else "real", json.dumps(given)], timeout=120)
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         assert "a-token-of-a-test" not in done.stdout + done.stderr
         told = json.loads(done.stdout)

@@ -111,3 +111,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+    # Without the end of the interpreter: at that, rattler's worker threads crash now and then.
+    os._exit(0)

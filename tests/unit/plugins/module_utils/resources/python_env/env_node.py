@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -54,12 +56,31 @@ def node(root, lmod=True):
 def fast_python(folder):
     """A Python that makes real venvs, and has pip in them from one that it made before: its own way takes seconds."""
     first = os.path.join(str(folder), "first")
-    subprocess.run([sys.executable, "-m", "venv", first], check=True, timeout=300)
+    made = _kept_venv()
+    version = "lib/python{0}.{1}".format(*sys.version_info[:2])  # another Python has another folder
+    shutil.copytree(os.path.join(made, version), os.path.join(first, version), symlinks=True)
     path = os.path.join(str(folder), "python")
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(_FAST.format(python=sys.executable, first=first))
     os.chmod(path, 0o755)
     return path
+
+
+def _kept_venv():
+    """A venv of this Python, kept in the user's cache: pip takes seconds to be installed."""
+    digest = hashlib.sha256((sys.executable + sys.version).encode()).hexdigest()[:16]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(base, "trainyard-gpu-node", "venvs")
+    kept = os.path.join(folder, digest)
+    if not os.path.isdir(kept):
+        os.makedirs(folder, exist_ok=True)
+        fresh = tempfile.mkdtemp(prefix=".new-", dir=folder)
+        subprocess.run([sys.executable, "-m", "venv", fresh], check=True, timeout=300)
+        try:
+            os.rename(fresh, kept)
+        except OSError:  # another process was quicker
+            shutil.rmtree(fresh)
+    return kept
 
 
 _FAST = """#!/bin/sh

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 
@@ -17,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.run import DrainStands, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.types import Busy, Desired
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 PYTHON = sys.executable + " -IS"
 SCONTROL = """#!{python}
@@ -105,14 +105,8 @@ class Slurm:
         return dict(done.to_dict(), changed=done.before != done.after)
 
     def module(self, check=False, **arguments):
-        words = [sys.executable, "-c", RUNNER, "check" if check else "real"]
-        done = subprocess.run(
-            [*words, json.dumps(dict({"name": "gpu01"}, **arguments))],
-            capture_output=True,
-            timeout=60,
-            text=True,
-            check=False,
-        )
+        given = json.dumps(dict({"name": "gpu01"}, **arguments))
+        done = forked.run(["-c", RUNNER, "check" if check else "real", given])
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return json.loads(done.stdout)
 

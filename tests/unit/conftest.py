@@ -122,7 +122,13 @@ class Simulator:
 
         :raises AssertionError: with its error output, when it fails.
         """
-        done = forked.run(["-c", code, *arguments], env=self.environment(**environment), timeout=timeout)
+        done = forked.run(
+            [sys.executable, "-c", code, *arguments],
+            env=self.environment(**environment),
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout) if done.stdout.strip() else None
 

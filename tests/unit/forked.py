@@ -1,29 +1,25 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run Python code in a process of its own, in a tenth of the CPU time of a new interpreter.
+"""``run`` is subprocess.run for Python programs of the collection; the imports are done once for all of them.
 
-``run([path, *arguments])`` and ``run(["-c", code, *arguments])`` are :func:`subprocess.run` with this interpreter. A
-server imports what the code imports, and forks a process for each run: it has its own environment, arguments, standard
-files and exit status, and no state of the tests or of an earlier run. Of the process that calls it it has the folder,
-the umask and the CPUs, and no limits, signals or other file descriptors.
-
-What it cannot do, and a real interpreter can: import errors that depend on the order of imports, options and variables
-of the interpreter (``-I``, ``PYTHON*``), locales, and libraries that the loader finds by ``LD_LIBRARY_PATH`` (those in
-its folders are loaded before the code runs, so that their names find them).
+Most of the CPU time of a short program is the start of the interpreter and its imports. A server process imports the
+whole library, loads no driver library, and forks a child for each run, with its own files, environment and session.
+What an interpreter reads at its start (LD_LIBRARY_PATH, PYTHONPATH, the locale) cannot change in a fork, so each set of
+these has a server of its own, from its second run on; that is the difference to forked.py, which has one server and
+also runs modules. Everything that a fork cannot show, such as options of the interpreter, gets a new interpreter.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import gc
-import glob
 import importlib
-import io
 import json
 import os
+import pkgutil
+import select
 import signal
 import socket
 import subprocess
@@ -31,253 +27,266 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 import types
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-#: What a run has imported of these is imported in the server, so that the next run has it.
-KEPT = ("ansible.module_utils.", "ansible_collections.trainyard.gpu_node.plugins.", "pynvml")
-# By its name, so that a run which imports this module has the same one.
-SERVE = """
-import socket, sys
-from ansible_collections.trainyard.gpu_node.tests.unit import forked
-forked.serve(socket.socket(fileno=int(sys.argv[1])))
-"""
-_lock = threading.Lock()
-# What processes of this one have imported, in a process of run().
-_imported: Set[str] = set()
-_server: Optional["Server"] = None
+COLLECTION = "ansible_collections.trainyard.gpu_node.plugins.module_utils"
+NAME = "ansible_collections.trainyard.gpu_node.tests.unit.forked"
+_START = ("LD_", "LC_", "LANG", "PYTHON", "MALLOC_", "GLIBC_")
+_Key = Tuple[Tuple[str, str], ...]
+_used: Dict[_Key, int] = {}
+_servers: Dict[_Key, "_Server"] = {}
+# This process is such a fork.
+_forked = False
 
 
 def run(
     words: Sequence[str],
-    input: str = "",  # pylint: disable=redefined-builtin  # the name of subprocess.run
-    env: Optional[Mapping[str, str]] = None,
-    timeout: float = 60,
+    *,
+    env: Optional[Dict[str, str]] = None,
+    cwd: Optional[str] = None,
+    stdin: Any = None,
+    input: Optional[str] = None,
+    stdout: Any = None,
+    stderr: Any = None,
+    capture_output: bool = False,
+    timeout: Optional[float] = None,
+    text: bool = False,
     check: bool = False,
-    folder: str = "",
-) -> "subprocess.CompletedProcess[str]":
-    """In the folder ``folder``, or this process's.
-
-    :raises subprocess.TimeoutExpired: it is killed then; what it has started is not.
-    :raises subprocess.CalledProcessError: with ``check``."""
-    global _server
-    with _lock:
-        if _server is None or _server.owner != os.getpid():  # a fork of the test process has a server of its own
-            _server = Server()
-    done = _server.run(list(words), input, dict(os.environ if env is None else env), folder, timeout)
-    if check:
-        done.check_returncode()
-    return done
-
-
-class Server:
-    """The client's side of the process that forks."""
-
-    def __init__(self) -> None:
-        self.owner = os.getpid()
-        self.known: Set[str] = set()
-        self.control, other = socket.socketpair()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(other.fileno())],
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
-            pass_fds=[other.fileno()],
-            stdin=subprocess.DEVNULL,
+    start_new_session: bool = False,
+) -> "subprocess.CompletedProcess[Any]":
+    """As subprocess.run. Output goes into a file: what a process left behind still writes is not waited for."""
+    words = [str(word) for word in words]
+    environment = dict(os.environ if env is None else env)
+    key = tuple(sorted(one for one in environment.items() if one[0].startswith(_START)))
+    _used[key] = _used.get(key, 0) + 1
+    if capture_output:
+        stdout = stderr = subprocess.PIPE
+    if not _can_fork(words) or _used[key] == 1:
+        return subprocess.run(
+            words,
+            env=environment,
+            cwd=cwd,
+            **({"stdin": stdin} if input is None else {"input": input if text else input.encode()}),
+            stdout=stdout,
+            stderr=stderr,
+            timeout=timeout,
+            text=text,
+            check=check,
+            start_new_session=start_new_session,
         )
-        other.close()
-        atexit.register(self.stop)
-
-    def stop(self) -> None:
-        """It ends by the end of its input; its CPU time counts as that of this process when it is waited for."""
-        if self.owner == os.getpid():
-            self.control.close()
-            self.process.wait()
-
-    def run(self, words: List[str], text: str, env: Dict[str, str], folder: str, timeout: float) -> Any:
-        mine, other = socket.socketpair()
-        files = [os.memfd_create(name) for name in ("input", "output", "errors")]
-        try:
-            _write(files[0], text.encode())
-            os.lseek(files[0], 0, os.SEEK_SET)
-            umask = os.umask(0)
-            os.umask(umask)
-            told = {
-                "words": words,
-                "env": env,
-                "folder": folder or os.getcwd(),
-                "umask": umask,
-                "cpus": sorted(os.sched_getaffinity(0)),
-                "path": [path for path in sys.path if path],
-                "import": sorted(self.known),
-            }
-            with _lock:
-                socket.send_fds(self.control, [b"r"], [other.fileno(), *files])
-            other.close()
-            mine.settimeout(timeout)
-            _write(mine.fileno(), json.dumps(told).encode() + b"\n")
-            status = self._status(mine, words, timeout)
-            output, errors = (_read(one).decode(errors="replace") for one in files[1:])
-            return subprocess.CompletedProcess([sys.executable, *words], status, output, errors)
-        finally:
-            mine.close()
-            for one in files:
-                os.close(one)
-
-    def _status(self, mine: socket.socket, words: List[str], timeout: float) -> int:
-        pid, deadline = 0, time.monotonic() + timeout
-        with mine.makefile("r", encoding="utf-8") as lines:
-            while True:
-                try:
-                    mine.settimeout(max(deadline - time.monotonic(), 0.001))
-                    line = lines.readline()
-                except OSError as error:
-                    if pid:
-                        os.kill(pid, signal.SIGKILL)
-                    raise subprocess.TimeoutExpired(words, timeout) from error
-                assert line, "the process that forks has ended"
-                told = json.loads(line)
-                pid = told.get("pid", pid)
-                self.known.update(told.get("imported", ()))
-                if "status" in told:
-                    return int(told["status"])
-
-
-def _write(number: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(number, content) :]
-
-
-def _read(number: int) -> bytes:
-    return os.pread(number, os.fstat(number).st_size, 0)
-
-
-def serve(control: socket.socket) -> None:
-    """Fork for each request until the client ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client ends by it, and its end is this one's
-    while True:
-        content, files, dummy, dummy = socket.recv_fds(control, 1, 4)
-        if not content:
-            return
-        for one in files:
-            os.set_inheritable(one, False)
-        conn = socket.socket(fileno=files[0])
-        with conn.makefile("r", encoding="utf-8") as stream:
-            told = json.loads(stream.readline())
-        sys.path[:] = told["path"]
-        for name in told["import"]:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
-        gc.collect()
-        gc.freeze()
-        if os.fork() == 0:
-            _watch(told, conn, files[1:])
-        for one in files[1:]:
-            os.close(one)
-        conn.close()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-
-
-def _watch(told: Dict[str, Any], conn: socket.socket, files: List[int]) -> None:
-    """Wait for the process of one run, and tell how it ended."""
-    pid = os.fork()
-    if pid == 0:
-        os.chdir(told["folder"])
-        os.umask(told["umask"])
-        os.sched_setaffinity(0, told["cpus"])
-        os.environ.clear()
-        os.environ.update(told["env"])
-        time.tzset()
-        _become(told["words"], files, conn)
-    _send(conn, pid=pid)
-    for one in files:
-        os.close(one)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    _send(conn, status=code)
-    os._exit(0)
-
-
-def _send(conn: socket.socket, **told: Any) -> None:
-    with contextlib.suppress(OSError):
-        conn.sendall(json.dumps(told).encode() + b"\n")
-
-
-def _become(words: List[str], files: List[int], conn: Optional[socket.socket] = None, told: int = -1) -> None:
-    """This process is a new interpreter from now on; it ends here. What it has imported goes to either."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = set(sys.modules)
-    for target, one in enumerate(files):
-        os.dup2(one, target)
-    for one in files:
-        os.close(one)
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _stream(1)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _stream(2)  # type: ignore[misc]
-    tempfile.tempdir = None
-    status = 1
-    try:
-        for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
-            for library in sorted(glob.glob(os.path.join(folder, "lib*.so*"))) if folder else ():
-                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-        status = _execute(words)
-        atexit._run_exitfuncs()
-        threading._shutdown()  # type: ignore[attr-defined]
-    except BaseException:  # an interpreter ends so, too
-        traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        imported = [name for name in set(sys.modules) - before if name.startswith(KEPT)]
-        if conn is not None:
-            _send(conn, imported=[*imported, *_imported])
-        else:
-            _write(told, json.dumps(imported).encode())
-        os._exit(status)
-
-
-def _stream(number: int) -> io.TextIOWrapper:
-    errors = "backslashreplace" if number == 2 else "strict"
-    return open(number, "w", encoding="utf-8", errors=errors, closefd=False, buffering=1 if number == 2 else -1)  # type: ignore[return-value]
-
-
-def _execute(words: List[str]) -> int:
-    main = types.ModuleType("__main__")
-    sys.modules["__main__"] = main
-    if words[0] == "-c":
-        source, name, sys.argv = words[1], "<string>", ["-c", *words[2:]]
-    else:
-        name, sys.argv = words[0], list(words)
-        with open(name, encoding="utf-8") as stream:
-            source = stream.read()
-        main.__file__ = name
-        sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
-    try:
-        exec(compile(source, name, "exec"), main.__dict__)  # pylint: disable=exec-used
-        return 0
-    except SystemExit as end:
-        if end.code is None or isinstance(end.code, int):
-            return (end.code or 0) & 0xFF
-        print(end.code, file=sys.stderr)
-        return 1
+    if key not in _servers:
+        _servers[key] = _Server(dict(key))
+    umask = os.umask(0)
+    os.umask(umask)
+    request = {"words": words[1:], "env": environment, "cwd": cwd or os.getcwd(), "session": start_new_session}
+    request.update(umask=umask, cpus=sorted(os.sched_getaffinity(0)))
+    with contextlib.ExitStack() as stack:
+        if input is not None:
+            stdin = stack.enter_context(tempfile.TemporaryFile())
+            stdin.write(input.encode())
+            stdin.seek(0)
+        files = [_file(stack, one, place) for place, one in enumerate((stdin, stdout, stderr))]
+        if stderr == subprocess.STDOUT:
+            files[2] = files[1]
+        status = _servers[key].run(request, files, timeout)
+        output, errors = (
+            _content(file, text) if one == subprocess.PIPE else None for file, one in zip(files[1:], (stdout, stderr))
+        )
+    if status is None:
+        raise subprocess.TimeoutExpired(words, timeout or 0.0, output, errors)
+    if check and status:
+        raise subprocess.CalledProcessError(status, words, output, errors)
+    return subprocess.CompletedProcess(words, status, output, errors)
 
 
 def again(words: Sequence[str], content: bytes) -> "subprocess.CompletedProcess[bytes]":
-    """A process of a process of :func:`run`: what this one has imported is there."""
-    files = [os.memfd_create(name) for name in ("input", "output", "errors")]
-    told = os.memfd_create("imported")
-    _write(files[0], content)
-    os.lseek(files[0], 0, os.SEEK_SET)
+    """What a program of run() starts with its own interpreter: [sys.executable, "-I", path, ...] with this input."""
+    if not _forked:
+        return subprocess.run(words, input=content, capture_output=True, check=False)
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for dummy in range(3)]
+        files[0].write(content)
+        files[0].seek(0)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        pid = os.fork()
+        if not pid:
+            atexit._clear()
+            for place, file in enumerate(files):
+                os.dup2(file.fileno(), place)
+            # The input of this one has been read.
+            sys.stdin = open(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors, closefd=False)
+            os._exit(_status([word for word in words[1:] if word != "-I"]))
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return subprocess.CompletedProcess(words, status, _content(files[1], False), _content(files[2], False))
+
+
+def _can_fork(words: Sequence[str]) -> bool:
+    """A file, or code after ``-c``, for this interpreter without options."""
+    return words[0] == sys.executable and len(words) > 1 and (words[1] == "-c" or not words[1].startswith("-"))
+
+
+def _file(stack: contextlib.ExitStack, wanted: Any, place: int) -> Any:
+    """What has a file descriptor, or is one."""
+    if wanted is None:
+        return place
+    if wanted == subprocess.DEVNULL:
+        return stack.enter_context(open(os.devnull, "r+b"))
+    return stack.enter_context(tempfile.TemporaryFile()) if wanted in (subprocess.PIPE, subprocess.STDOUT) else wanted
+
+
+def _content(file: Any, text: bool) -> Any:
+    file.seek(0)
+    content = file.read()
+    return content.decode().replace("\r\n", "\n") if text else content
+
+
+class _Server:
+    def __init__(self, start: Dict[str, str]) -> None:
+        self._control, theirs = socket.socketpair()
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_START)}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                env=dict(kept, **start),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        atexit.register(self._end, os.getpid())
+
+    def _end(self, owner: int) -> None:
+        if os.getpid() == owner:
+            self._control.close()
+            self._process.wait()
+
+    def run(self, request: Dict[str, Any], files: Sequence[Any], timeout: Optional[float]) -> Optional[int]:
+        """The status that it ended with, the negative number of a signal; None: it was killed at its time limit."""
+        ours, theirs = socket.socketpair()
+        with ours, tempfile.TemporaryFile() as asked:
+            with theirs:
+                asked.write(json.dumps(request).encode())
+                asked.seek(0)
+                places = [theirs.fileno(), asked.fileno()]
+                places += [one if isinstance(one, int) else one.fileno() for one in files]
+                socket.send_fds(self._control, [b"r"], places)
+            with ours.makefile("r") as answers:
+                pid = int(answers.readline())
+                if not select.select([ours], [], [], timeout)[0]:
+                    os.kill(pid, signal.SIGKILL)
+                    answers.readline()
+                    return None
+                return int(answers.readline())
+
+
+def _serve(control: socket.socket) -> List[str]:
+    """Fork for each request. Returns in the child, with the words of its program."""
+    _import_all()
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, lambda *dummy: None)
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake)
+    running: Dict[int, socket.socket] = {}
+    while True:
+        ready = select.select([control, woken], [], [])[0]
+        if woken in ready:
+            os.read(woken, 4096)
+        while running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            with running.pop(pid) as answers:
+                answers.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+        if control not in ready:
+            continue
+        message, files, dummy, dummy = socket.recv_fds(control, 1, 5)
+        if not message:
+            os._exit(0)
+        pid = os.fork()
+        if pid:
+            running[pid] = socket.socket(fileno=files[0])
+            running[pid].sendall(b"%d\n" % pid)
+            for one in files[1:]:
+                os.close(one)
+            continue
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (control.detach(), woken, wake, files[0], *(one.detach() for one in running.values())):
+            os.close(number)
+        return _become(files[1:])
+
+
+def _become(files: Sequence[int]) -> List[str]:
+    with open(files[0], "rb") as asked:
+        request = json.loads(asked.read())
+    for place, number in enumerate(files[1:]):
+        os.dup2(number, place)
+        os.close(number)
+    if request["session"]:
+        os.setsid()
+    os.umask(request["umask"])
+    os.sched_setaffinity(0, request["cpus"])
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    global _forked
+    _forked = True
+    sys.modules[NAME] = sys.modules["__main__"]
+    words: List[str] = request["words"]
+    return words
+
+
+def _import_all() -> None:
+    """The whole library, and what modules import of Ansible. What cannot be imported fails in the program."""
+    names = ["pynvml", "ansible.module_utils.basic"]
+    with contextlib.suppress(ImportError):
+        library = importlib.import_module(COLLECTION)
+        names += [one.name for one in pkgutil.walk_packages(library.__path__, COLLECTION + ".")]
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _program(words: List[str]) -> None:
+    main = types.ModuleType("__main__")
+    if words[0] == "-c":
+        source, sys.argv, sys.path[0], name = words[1], ["-c", *words[2:]], "", "<string>"
+    else:
+        with open(words[0], encoding="utf-8") as stream:
+            source = stream.read()
+        sys.argv, sys.path[0], name = list(words), os.path.dirname(os.path.abspath(words[0])), words[0]
+        main.__file__ = name
+    sys.modules["__main__"] = main
+    exec(compile(source, name, "exec"), main.__dict__)
+
+
+def _status(words: List[str]) -> int:
+    """Run the program and end as an interpreter does, but do not take the imported modules apart."""
+    status = 0
+    try:
+        try:
+            _program(words)
+        finally:
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            sys.stderr.write(end.code + "\n")
+        status = end.code & 0xFF if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        status = 1
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    pid = os.fork()
-    if pid == 0:
-        atexit._clear()
-        _become(list(words), files, None, told)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    done = subprocess.CompletedProcess(list(words), code, _read(files[1]), _read(files[2]))
-    _imported.update(json.loads(_read(told) or b"[]"))
-    for one in (*files, told):
-        os.close(one)
-    return done
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            status = 120
+    return status
+
+
+if __name__ == "__main__":
+    os._exit(_status(_serve(socket.socket(fileno=int(sys.argv[1])))))

@@ -39,7 +39,7 @@ from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 def run_command(self, words, data, handle_exceptions):
-    done = forked.again(words[2:], data.encode())
+    done = forked.again(words, data.encode())
     return done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
 
 basic.AnsibleModule.run_command = run_command
@@ -85,17 +85,15 @@ def process(
         asked = dict(arguments, _command=command, _ansible_check_mode=check)
         words = ["-c", MODULE if real else FORKED + MODULE, COLLECTION + "modules." + module]
         words += ["logged"] if logged else []
-        if real:
-            return subprocess.run(
-                [sys.executable, *words],
-                input=json.dumps(asked),
-                env=given,
-                capture_output=True,
-                timeout=300,
-                text=True,
-                check=False,
-            )
-        return forked.run(words, json.dumps(asked), given, timeout=300)
+        return (subprocess.run if real else forked.run)(
+            [sys.executable, *words],
+            input=json.dumps(asked),
+            env=given,
+            capture_output=True,
+            timeout=300,
+            text=True,
+            check=False,
+        )
 
 
 def run_module(module, arguments, node="", check=False, **rest):

@@ -16,6 +16,11 @@ import pytest
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import process
 
+
+def run(words, **rest):
+    return forked.run([sys.executable, *words], capture_output=True, text=True, **rest)
+
+
 SAID = "import os, sys; print(sys.argv[1:], os.getcwd(), sorted(os.environ.items()), sys.stdin.read()); "
 
 
@@ -38,7 +43,7 @@ def test_forks_and_interpreters_give_the_same_result(tmp_path, arguments):
 def test_a_fork_has_its_own_arguments_environment_input_and_status(end, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words, environment = ["-c", SAID + end, "one", "two"], {"LC_ALL": "C.UTF-8", "A": "b"}
-    made = forked.run(words, "text", environment)
+    made = run(words, input="text", env=environment)
     real = subprocess.run(
         [sys.executable, *words], input="text", env=environment, capture_output=True, text=True, check=False
     )
@@ -49,18 +54,16 @@ def test_a_fork_has_its_own_arguments_environment_input_and_status(end, tmp_path
 def test_nothing_of_a_run_is_left_in_the_next():
     code = "import json, os; print(getattr(json, 'mark', 0)); json.mark = 1; os.environ['X'] = 'x'; os.umask(0)"
     for _run in range(2):
-        assert forked.run(["-c", code + "; os.chdir('/')"]).stdout == "0\n"
-    assert forked.run(["-c", "import os; print(os.environ.get('X'), os.getcwd())"]).stdout == "None {0}\n".format(
-        os.getcwd()
-    )
+        assert run(["-c", code + "; os.chdir('/')"]).stdout == "0\n"
+    assert run(["-c", "import os; print(os.environ.get('X'), os.getcwd())"]).stdout == "None {0}\n".format(os.getcwd())
 
 
 def test_one_that_hangs_is_ended_and_others_go_on():
     told = []
-    thread = threading.Thread(target=lambda: told.append(forked.run(["-c", "import time; time.sleep(1); print(1)"])))
+    thread = threading.Thread(target=lambda: told.append(run(["-c", "import time; time.sleep(1); print(1)"])))
     thread.start()
     with pytest.raises(subprocess.TimeoutExpired):
-        forked.run(["-c", "import time; time.sleep(60)"], timeout=0.5)
-    assert forked.run(["-c", "print(2)"]).stdout == "2\n"
+        run(["-c", "import time; time.sleep(60)"], timeout=0.5)
+    assert run(["-c", "print(2)"]).stdout == "2\n"
     thread.join()
     assert told[0].stdout == "1\n"

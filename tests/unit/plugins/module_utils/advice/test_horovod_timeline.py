@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.timeline import read, sums
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 
 # Of two ranks of Horovod 0.28.1 with PyTorch 1.13.1 and Open MPI 4.1.4 on CPUs, that trained four steps; in the
 # second, HOROVOD_CACHE_CAPACITY was 0.
@@ -240,7 +240,7 @@ def test_what_has_no_end_is_given_up_before_the_end_of_the_file():
 
 def gpunode(tmp_path, *words):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
-    return forked_python.run(
+    return forked.run(
         [sys.executable, str(GPUNODE), "/", "--", "timeline", *words],
         env=environment,
         cwd=str(tmp_path),

@@ -216,8 +216,14 @@ class Gpunode:
 
     def run(self, what, *words, status=0):
         """(standard output, standard error)."""
-        words = self.words(what, *words)[1:]
-        done = forked.run(words, env=self.environment, timeout=150, folder=str(self.folder))
+        done = forked.run(
+            self.words(what, *words),
+            env=self.environment,
+            cwd=str(self.folder),
+            timeout=150,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
         return done.stdout, done.stderr
 

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
@@ -50,7 +50,7 @@ class Node:
         self.simulator.control("reboot")
         shutil.rmtree(str(self.root / "dev/nvidia-caps"), ignore_errors=True)
         words = [sys.executable, gpunode_on.__file__, str(self.root), "--", "apply", "mig_layout", "--json"]
-        done = forked_python.run(
+        done = forked.run(
             words, env=self.simulator.environment(), capture_output=True, text=True, timeout=120, check=False
         )
         (told,) = json.loads(done.stdout)["resources"]

@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 RECORD = "var/lib/gpu_node/gpu_settings.json"
@@ -33,7 +33,7 @@ class Node:
 
     def gpunode(self, *arguments, uid=None, **environment):
         words = [str(self.root)] + ([str(uid)] if uid else []) + ["--", *arguments]
-        return forked_python.run(
+        return forked.run(
             [sys.executable, gpunode_on.__file__, *words],
             env=self.simulator.environment(**environment),
             stdin=subprocess.DEVNULL,

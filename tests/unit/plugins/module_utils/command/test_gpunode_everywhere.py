@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.color import painter, wanted
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.table import wrapped
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
@@ -48,7 +48,7 @@ MACHINES = ("nd40rs_v2", "nd96asr_v4", "nd96isr_h100_v5", "laptop")
 
 
 def gpunode(environment, root, *words):
-    return forked_python.run(
+    return forked.run(
         [sys.executable, gpunode_on.__file__, str(root), "--", *words],
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
@@ -21,7 +21,7 @@ GPUS = ("--only", "gpu_*", "--without", "gpu_count", "--without", "gpu_xid", "--
 
 
 def health(machine, root, *words):
-    return forked_python.run(
+    return forked.run(
         [sys.executable, gpunode_on.__file__, str(root), "--", "health", *words],
         env=machine.environment(),
         stdin=subprocess.DEVNULL,
@@ -99,7 +99,7 @@ def test_every_command_has_the_same_remedy_for_a_gpu(machine, tmp_path, code):
     machine.control("fault", "call", "nvmlDeviceGetHandleByIndex_v2", "gpu", "3", "return", code)
     verdict = json.loads(health(machine, tmp_path, "--quick", "--json", "--only", "gpu_lost").stdout)
     (finding,) = verdict["results"][0]["findings"]
-    told = forked_python.run(
+    told = forked.run(
         [sys.executable, gpunode_on.__file__, str(tmp_path), "--", "info"],
         env=machine.environment(),
         capture_output=True,

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import gpu_processes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.gpu_processes import Owners, place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
@@ -28,7 +28,7 @@ DOCKER = "0::/system.slice/docker-" + "ab12" * 16 + ".scope\n"
 
 
 def info(machine, root, *words, **environment):
-    return forked_python.run(
+    return forked.run(
         [sys.executable, gpunode_on.__file__, str(root), "--", "info", *words],
         env=machine.environment(**environment),
         stdin=subprocess.DEVNULL,

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
@@ -25,7 +25,7 @@ class Node:
         self.simulator, self.control, self.root = simulator, simulator.control, root
 
     def run(self, *words, widest=80, **environment):
-        done = forked_python.run(
+        done = forked.run(
             [sys.executable, gpunode_on.__file__, str(self.root), "--", "mig", *words],
             env=self.simulator.environment(**environment),
             stdin=subprocess.DEVNULL,
@@ -319,7 +319,7 @@ def test_a_plan_is_what_a_converge_does(divided):
 
     layout = {"gpus": ["0"], "instances": [{"profile": "3g"}, {"profile": "2g", "count": 2}]}
     job = {"root": str(divided.root), "options": {"layouts": [layout], "boot_unit": False}, "check": True}
-    done = forked_python.run(
+    done = forked.run(
         [sys.executable, drive_mig.__file__],
         env=divided.simulator.environment(),
         input=json.dumps(job),
@@ -434,7 +434,7 @@ def test_another_owner_of_the_layout_is_in_the_way(divided):
 def test_without_a_gpu_there_is_nothing_to_tell(tmp_path):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     for words in (("list",), ("profiles",), ("plan", "3g")):
-        done = forked_python.run(
+        done = forked.run(
             [sys.executable, gpunode_on.__file__, str(tmp_path), "--", "mig", *words],
             env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip

@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
@@ -68,7 +68,7 @@ class Node:
             (root / path).write_text(text, encoding="utf-8")
 
     def run(self, *words, status=0):
-        done = forked_python.run(
+        done = forked.run(
             [sys.executable, gpunode_on.__file__, str(self.root), "--", *words],
             env=self.simulator.environment(),
             stdin=subprocess.DEVNULL,

@@ -23,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.c
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.types import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
@@ -48,7 +48,7 @@ def node(nvml_simulator, tmp_path):
             (root / "sys/class/dmi/id" / field).write_text(content + "\n")
 
         def run(*words):
-            return forked_python.run(
+            return forked.run(
                 [sys.executable, gpunode_on.__file__, str(root), "--", "profile", "suggest", *words],
                 env=simulator.environment(),
                 capture_output=True,
@@ -212,7 +212,7 @@ def test_a_machine_with_one_lost_gpu_is_refused_and_the_gpu_named(node):
 
 
 def test_a_machine_whose_cpus_cannot_be_read_is_refused(nvml_simulator, tmp_path):
-    run = forked_python.run(
+    run = forked.run(
         [sys.executable, gpunode_on.__file__, str(tmp_path), "--", "profile", "suggest"],
         env=nvml_simulator("nd96asr_v4").environment(),
         capture_output=True,
@@ -235,7 +235,7 @@ def test_a_memory_that_cannot_be_is_no_memory(node):
 def test_a_machine_without_gpus_is_refused(tmp_path):
     root = unpack("hb176", tmp_path / "hb176")
     (pathlib.Path(root) / "sys/class/dmi/id/chassis_asset_tag").unlink()
-    done = forked_python.run(
+    done = forked.run(
         [sys.executable, gpunode_on.__file__, root, "--", "profile", "suggest"],
         env={"PYTHONPATH": ":".join(path for path in sys.path if path), "PATH": "/usr/bin:/bin"},
         capture_output=True,

@@ -23,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.types im
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import share
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 # Half a second of work every four seconds.
@@ -51,7 +51,7 @@ def ended(process):
 
 
 def advise(machine, root, *words, **environment):
-    done = forked_python.run(
+    done = forked.run(
         [sys.executable, gpunode_on.__file__, str(root), "--", "share", "advise", *words],
         env=machine.environment(**environment),
         stdin=subprocess.DEVNULL,

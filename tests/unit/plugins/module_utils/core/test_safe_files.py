@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 
 import pytest
 
@@ -126,6 +127,7 @@ def test_a_writer_that_fails_or_is_killed_leaves_the_old_or_the_new_file(tmp_pat
         for count in (1, 2):
             path.write_text(OLD)
             argv = [
+                sys.executable,
                 "-c",
                 WRITER.replace('"state"', repr(str(path)), 0),
                 way,
@@ -134,8 +136,8 @@ def test_a_writer_that_fails_or_is_killed_leaves_the_old_or_the_new_file(tmp_pat
                 str(count),
             ]
             text = WRITER.replace('write("state"', "write({0!r}".format(str(path)))
-            argv[1] = text.replace('Host("/"), "state"', 'Host("/"), {0!r}'.format(str(path)))
-            done = forked.run(argv)
+            argv[2] = text.replace('Host("/"), "state"', 'Host("/"), {0!r}'.format(str(path)))
+            done = forked.run(argv, capture_output=True, text=True)
             new = path.read_text() != OLD
             assert not new or path.read_text().endswith("x\n")
             if number:  # the old file stays, or its writer says nothing

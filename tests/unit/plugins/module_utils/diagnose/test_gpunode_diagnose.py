@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image import images
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.health_report import (
     test_health_report_in_a_browser as in_a_browser,
@@ -70,7 +70,7 @@ class Node:
         path.chmod(0o755)
 
     def gpunode(self, *words, timeout=100, command="diagnose"):
-        return forked_python.run(
+        return forked.run(
             [sys.executable, str(GPUNODE), str(self.root), "--", command, *words],
             env=self.environment,
             stdin=subprocess.DEVNULL,

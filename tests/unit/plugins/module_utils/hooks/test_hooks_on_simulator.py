@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.prepare import prepare
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks import hook_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
@@ -94,9 +94,7 @@ class Node:
 
     def hook(self, *arguments, **options):
         words, environment = self._as_slurmd(*arguments, **options)
-        done = forked_python.run(
-            words, env=environment, capture_output=True, start_new_session=True, text=True, timeout=60
-        )
+        done = forked.run(words, env=environment, capture_output=True, start_new_session=True, text=True, timeout=60)
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 

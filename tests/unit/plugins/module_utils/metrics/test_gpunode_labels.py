@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.metrics import labels_reader
 
 GPUNODE = Path(__file__).resolve().parents[1] / "command" / "gpunode_on.py"
@@ -85,7 +85,7 @@ class Node:
             self.write(folder + name, text + "\n")
 
     def run(self, *words, **how):
-        return forked_python.run(
+        return forked.run(
             [sys.executable, str(GPUNODE), str(self.root), *how.get("uid", ()), "--", "labels", *words],
             env=self.simulator.environment(),
             stdin=subprocess.DEVNULL,

@@ -67,7 +67,9 @@ class Node:
 
     def run(self, *words):
         words = ["-c", COMMAND, str(self.root), "metrics", *words]
-        return forked.run(words, env=self.simulator.environment(), timeout=120)
+        return forked.run(
+            [sys.executable, *words], env=self.simulator.environment(), timeout=120, capture_output=True, text=True
+        )
 
     def told(self, *words, status=0):
         done = self.run("--activity", "0.2", *words)

@@ -41,7 +41,12 @@ def gpunode(monkeypatch, capsys, tree_root):
 def here(*arguments, **environment):
     """On the machine of this test, in a process of its own."""
     path = os.pathsep.join(path for path in sys.path if path)
-    return forked.run(["-c", RUN, "pin", *arguments], env=dict(os.environ, PYTHONPATH=path, **environment))
+    return forked.run(
+        [sys.executable, "-c", RUN, "pin", *arguments],
+        env=dict(os.environ, PYTHONPATH=path, **environment),
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_the_table_and_the_line(gpunode):

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks import hook_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
@@ -50,7 +50,7 @@ class Node:
 
     def hook(self, event):
         slurmd = {"SLURM_JOB_ID": "42", "SLURM_JOB_UID": str(os.getuid()), "SLURMD_NODENAME": "gpu01"}
-        done = forked_python.run(
+        done = forked.run(
             [sys.executable, hook_on.__file__, str(self.root), "hook", event, "--json"],
             env=self.simulator.environment(**slurmd),
             capture_output=True,

@@ -25,7 +25,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Result,
     Verdict,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit import forked_python
+from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
@@ -126,7 +126,7 @@ class Node:
 
     def run(self, *words):
         path = "{0}:{1}".format(self.tools, os.environ["PATH"])
-        done = forked_python.run(
+        done = forked.run(
             [sys.executable, gpunode_on.__file__, str(self.root), "--", *words, "--json"],
             env=self.simulator.environment(PATH=path, SLURMD_NODENAME="gpu01"),
             capture_output=True,

@@ -9,6 +9,7 @@ import importlib
 import json
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -96,7 +97,12 @@ class Cluster:
 
     def module(self, check=False, **arguments):
         given = {"name": "n1", "kubeconfig": self.kubeconfig, "context": "test", "seconds": 20, **arguments}
-        done = forked.run(["-c", RUNNER, "check" if check else "real", json.dumps(given)], timeout=120)
+        done = forked.run(
+            [sys.executable, "-c", RUNNER, "check" if check else "real", json.dumps(given)],
+            timeout=120,
+            capture_output=True,
+            text=True,
+        )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         assert "a-token-of-a-test" not in done.stdout + done.stderr
         told = json.loads(done.stdout)

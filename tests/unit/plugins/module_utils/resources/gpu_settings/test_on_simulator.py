@@ -41,7 +41,14 @@ class Node:
 
     def ask(self, job, **environment):
         given = json.dumps(dict(job, root=str(self.root)))
-        done = forked.run([drive.__file__], given, self.simulator.environment(**environment), check=True)
+        done = forked.run(
+            [sys.executable, drive.__file__],
+            input=given,
+            env=self.simulator.environment(**environment),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return json.loads(done.stdout)
 
     def run(self, check=False, environment=(), **options):

@@ -53,7 +53,14 @@ class Machine:
     ) -> Dict[str, Any]:
         options = dict({"layouts": list(layouts), "boot_unit": False}, **options)
         job = self.job(options=options, check=check, declared=declared)
-        done = forked.run([str(DRIVER)], job, self.simulator.environment(), timeout=120)
+        done = forked.run(
+            [sys.executable, str(DRIVER)],
+            input=job,
+            env=self.simulator.environment(),
+            timeout=120,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         found: Dict[str, Any] = json.loads(done.stdout)
         return found

@@ -106,7 +106,9 @@ class Slurm:
 
     def module(self, check=False, **arguments):
         given = json.dumps(dict({"name": "gpu01"}, **arguments))
-        done = forked.run(["-c", RUNNER, "check" if check else "real", given])
+        done = forked.run(
+            [sys.executable, "-c", RUNNER, "check" if check else "real", given], capture_output=True, text=True
+        )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return json.loads(done.stdout)
 

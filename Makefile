@@ -49,7 +49,7 @@ sanity: setup ## ansible-test sanity, on both
 e2e: setup ## Plays and faults in virtual nodes of Debian 12 and 13
 	$(RUN_PARTS) e2e
 molecule: setup ## The roles that have a scenario, in a virtual node: check, converge, idempotence, verify, absent
-	$(RUN_PARTS) molecule
+	$(RUN_PARTS) image soak_molecule
 # BUILD_ONLY=1 builds the file and does not run it; HARDWARE has words for it, such as "-o FILE" or "--without active".
 hardware: ## Check this machine's GPUs, read-only and without a network, and write one archive to send: see docs/hardware.md
 	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -B -m tools.hardware $(if $(BUILD_ONLY),--build-only) $(HARDWARE)

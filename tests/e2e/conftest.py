@@ -37,10 +37,12 @@ from virtual_machine.settings import Settings, parse_settings  # noqa: E402
 _CHUNK = 1024 * 1024
 # Every guest of this pytest process.
 _nodes: List[Node] = []
-# Every file of /etc and /var with its owner, mode and content. Left out: what a machine writes all by itself.
+# Every file of /etc and /var with its owner, mode and content. Left out: what a machine writes all by itself, and the
+# thousands of files of dpkg, whose status names every package.
 _LIST_TREES = r"""
 cd /
-set -- "(" -path var/log -o -path var/lib/systemd -o -path var/cache -o -path var/tmp ")" -prune -o
+set -- "(" -path var/log -o -path var/lib/systemd -o -path var/cache -o -path var/tmp \
+    -o -path var/lib/dpkg/info ")" -prune -o
 set -- etc var -xdev "$@"
 find "$@" -printf '%y %m %U:%G %p %l\n'
 find "$@" -type f -print0 | xargs -0 sha256sum
@@ -54,12 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "soak: boots a guest once more, or is long; `make soak` runs it, `make test` leaves it out"
-    )
-    config.addinivalue_line(
-        "markers", "newest: `make test` runs it with the newest Debian and Ansible; `make soak` with all"
-    )
-    config.addinivalue_line(
-        "markers", "once: `make test` runs it with one Debian and one Ansible; `make soak` with all"
     )
     config.addinivalue_line("markers", "all_samples: as many samples of a disk are read as on a node")
 
@@ -129,7 +125,7 @@ class VirtualNode:
         # A controller reached over a fabric has one more name, nvme0c0n1, for the path to its namespace.
         text = self.ssh(
             "for n in /sys/block/nvme*n*; do case ${n##*/} in *c*) continue ;; esac;"
-            " [ -e $n/device/serial ] && echo $(cat $n/device/serial) /dev/${n##*/}; done; true"
+            " [ -e $n/device/serial ] && read -r serial <$n/device/serial && echo $serial /dev/${n##*/}; done; true"
         ).stdout
         return dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +28,8 @@ COMMAND = "/opt/gpu_node/gpunode.pyz converge"
 DECLARATION = "/etc/gpu_node/declaration.json"
 RECORD = "/var/lib/gpu_node/converge.json"
 UNIT = "gpu-node-converge.service"
+SCRATCH = "/mnt/resource_nvme"
+METRICS = "/var/lib/prometheus/node-exporter/gpu_node_gpus.prom"
 # Emulated, a run takes minutes.
 PATIENCE = 1800
 # Each costs half a minute of an emulated node; tests/soak kills and cuts at many more moments.
@@ -52,6 +56,7 @@ SECTIONS = {
     "nvme_scratch": {},
     "slurm_hooks": {},
     "gpu_settings": {},
+    "gpu_metrics": {"interval_seconds": 3600},
     "health": {},
 }
 KEYS = ("sig=plain-51b7", "sig=other-9c3e")
@@ -154,7 +159,19 @@ def in_order(request, story):
         story["failed"] = request.node.name
 
 
-def test_what_is_damaged_or_open_to_others_is_refused_and_a_check_leaves_nothing(node, story):
+def test_a_check_leaves_nothing(node, story):
+    program = copy(node, story["files"])
+    before = node.hash_disks()
+    code, _last, output = converge(node, "--check", program)
+    assert "create array gpu_node_scratch" in output and "install the node command" in output, output
+    assert node.ssh("ls -d /opt/gpu_node {0} {1}".format(RECORD, DECLARATION), check=False).stdout == ""
+    assert "gpu_node_scratch" not in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
+    assert node.hash_disks() == before
+
+
+# tests/unit/tools/bundle and tests/unit/plugins/module_utils/node have the same without a guest.
+@pytest.mark.soak
+def test_what_is_damaged_or_open_to_others_is_refused(node, story):
     program = copy(node, story["files"])
     folder = program.rpartition("/")[0]
     before = node.hash_disks()
@@ -172,13 +189,7 @@ def test_what_is_damaged_or_open_to_others_is_refused_and_a_check_leaves_nothing
     node.ssh("chmod 666 {0}/gpunode.pyz".format(folder))
     code, last, _output = converge(node, "--install", program)
     assert code == 1 and "/gpunode.pyz: other users can write to it" in last
-    node.ssh(
-        "chmod 644 {0}/gpunode.pyz; rm -r /root/mine.json /opt/gpu_node/artefacts; rmdir /opt/gpu_node".format(folder)
-    )
-    code, _last, output = converge(node, "--check", program)
-    assert "create array gpu_node_scratch" in output and "install the node command" in output, output
-    assert node.ssh("ls -d /opt/gpu_node {0} {1}".format(RECORD, DECLARATION), check=False).stdout == ""
-    assert "gpu_node_scratch" not in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
+    node.ssh("rm -r /root/mine.json /opt/gpu_node/artefacts; rmdir /opt/gpu_node")
     assert node.hash_disks() == before
 
 
@@ -186,7 +197,7 @@ def test_one_command_makes_a_blank_node_ready(node, story):
     node.ssh(slurm_guest.PREPARE)
     node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
     node.write("/etc/slurm/cgroup.conf", slurm_guest.CGROUP_CONF)
-    node.ssh("systemctl start slurmctld", timeout=300)
+    node.ssh('mkdir -p "$(dirname {0})"; systemctl start slurmctld'.format(METRICS), timeout=300)
     program = copy(node, story["files"])
     code, last, output = converge(node, "--install", program)
     assert code == 0 and last == "ready", output[-6000:]
@@ -199,14 +210,6 @@ def test_one_command_makes_a_blank_node_ready(node, story):
     assert node.ssh("stat -c %a " + DECLARATION).stdout.strip() == "600"
     assert node.ssh("ls -d /opt/hpcx/*2.24.1*").stdout
     node.ssh("rm -r /root/bundle")
-    assert starts_slurmd(node)
-
-
-def test_the_second_run_changes_nothing(node, story):
-    began = float(node.ssh("cut -d ' ' -f 1 /proc/uptime").stdout)
-    code, last, output = converge(node)
-    story["seconds"] = float(node.ssh("cut -d ' ' -f 1 /proc/uptime").stdout) - began
-    assert code == 0 and last == "ready" and "changed: nothing" in output, output[-6000:]
 
 
 def places_of(node, secret):
@@ -232,6 +235,54 @@ def test_what_a_site_keeps_secret_is_in_no_log_no_record_and_no_journal(node, st
     assert [places_of(node, key) for key in KEYS] == ["", ""]
     assert not starts_slurmd(node)
     node.write(DECLARATION, json.dumps(story["sections"]), "0600")
+
+
+def test_the_second_run_changes_nothing(node, story):
+    began = float(node.ssh("cut -d ' ' -f 1 /proc/uptime").stdout)
+    code, last, output = converge(node)
+    story["seconds"] = float(node.ssh("cut -d ' ' -f 1 /proc/uptime").stdout) - began
+    assert code == 0 and last == "ready" and "changed: nothing" in output, output[-6000:]
+
+
+def test_a_timer_writes_the_metrics_for_node_exporter(node):
+    assert node.ssh("systemctl is-active gpu-node-gpu_metrics.timer").stdout.strip() == "active"
+    node.ssh("nvml-simulator fault gpu 3 lost; systemctl start gpu-node-gpu_metrics.service")
+    written = node.ssh("cat {0}; nvml-simulator clear gpu 3".format(METRICS)).stdout
+    assert "gpu_node_gpus 7\n" in written and re.search(r'^gpu_node_gpu_up{gpu="3".* 0$', written, re.M), written
+
+
+def srun(node, script, options="", check=True):
+    words = "cd /tmp && runuser -u trainee -- timeout 120 srun {0} sh -c {1}"
+    return node.ssh(words.format(options, shlex.quote(script)), check=check, timeout=PATIENCE).stdout
+
+
+def test_a_job_has_its_folder_and_without_its_scratch_the_node_is_drained_until_it_is_back(node):
+    """By a real slurmctld and slurmd; the node is resumed by us only where we drained it."""
+    reason = "gpu_node: scratch {0}: it is not mounted".format(SCRATCH)
+    told = "scontrol -o show node | grep -o ' State=[^ ]*\\|Reason=.*' "
+    node.ssh("systemctl start slurmd", timeout=PATIENCE)
+    slurm_guest.wait_idle(node, PATIENCE)
+    folder = "{0}/jobs/$SLURM_JOB_ID".format(SCRATCH)
+    assert srun(node, "stat -c '%U %a' {0} && touch {0}/written".format(folder)) == "trainee 700\n"
+    slurm_guest.wait_idle(node, PATIENCE)
+    assert node.ssh("ls {0}/jobs".format(SCRATCH)).stdout == ""
+
+    node.ssh("umount {0}; rm -f /tmp/ran".format(SCRATCH))
+    srun(node, "touch /tmp/ran", "--immediate=20", check=False)
+    drained = node.ssh("for n in $(seq 300); do {0} | grep Reason && break; sleep 1; done".format(told)).stdout
+    assert reason in drained and "DRAIN" in node.ssh(told).stdout, drained
+    node.ssh("test ! -e /tmp/ran; scancel --user=trainee")
+    refused = node.ssh("gpunode hook resume", check=False)
+    assert refused.returncode == 1 and "it is not mounted" in refused.stderr
+    assert reason in node.ssh(told).stdout
+
+    node.ssh("gpunode apply nvme_scratch")
+    assert "resumed" in node.ssh("gpunode hook resume").stdout
+    slurm_guest.wait_idle(node, PATIENCE)
+    node.ssh("scontrol update NodeName={0} State=DRAIN Reason='bad DIMM'".format(node.name))
+    assert "left as it is" in node.ssh("gpunode hook resume").stdout
+    assert "bad DIMM" in node.ssh(told).stdout
+    node.ssh("scontrol update NodeName={0} State=RESUME; systemctl stop slurmd".format(node.name))
 
 
 @pytest.mark.soak
@@ -272,16 +323,13 @@ def test_after_a_deallocation_the_boot_has_converged_the_node(node):
     code, last = status(node)
     assert code == 0, last
     assert record(node)["boot_id"] == node.boot_id()
-    assert node.ssh("findmnt -no FSTYPE /mnt/resource_nvme").stdout.strip() == "xfs"
+    assert node.ssh("findmnt -no FSTYPE " + SCRATCH).stdout.strip() == "xfs"
     # Once, though the unit's own output is the journal.
     journal = node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout.splitlines()
     assert journal.count("ready") == 1, journal
 
 
 def test_what_was_installed_is_removed(node):
-    code, last, output = converge(node)
-    assert code == 0 and last == "ready", output[-6000:]
-    assert starts_slurmd(node)
     code, last, _output = converge(node, "disable", "gpunode boot")
     assert code == 0 and "'gpunode undo --yes' removes it" in last
     left = "ls -d {0} /etc/systemd/system/{1} /etc/systemd/system/slurmd.service.d".format(RECORD, UNIT)
@@ -290,4 +338,4 @@ def test_what_was_installed_is_removed(node):
     code, _last, output = converge(node, "--yes", "gpunode undo")
     assert code == 0, output
     assert node.ssh("ls /opt/gpu_node; ls -d {0} /opt/hpcx".format(DECLARATION), check=False).stdout == "artefacts\n"
-    assert node.ssh("findmnt /mnt/resource_nvme", check=False).stdout == ""
+    assert node.ssh("findmnt {0}; ls {1}".format(SCRATCH, METRICS), check=False).stdout == ""

@@ -9,6 +9,8 @@ import json
 
 import pytest
 
+# In each test run tests/unit/plugins has it without a guest, and test_health.py a lost GPU of a whole node.
+pytestmark = pytest.mark.soak
 BARE = {"declare": False, "persistenced": False, "boot_unit": False}
 SETTINGS = dict(BARE, persistence=True, clocks="max")
 
@@ -93,8 +95,8 @@ def test_without_root_nothing_is_tried(node):
 @pytest.mark.parametrize(
     "variables, told",
     [
-        pytest.param({"node_profile_name": "nd96asr_v5"}, "nd96asr_v5", marks=pytest.mark.soak),
-        pytest.param({"nvme_scratch_filesystem": "zfs"}, "nvme_scratch_filesystem", marks=pytest.mark.soak),
+        ({"node_profile_name": "nd96asr_v5"}, "nd96asr_v5"),
+        ({"nvme_scratch_filesystem": "zfs"}, "nvme_scratch_filesystem"),
         ({"nvme_scratch_mount_point": "/etc"}, "/etc"),
     ],
 )
@@ -110,7 +112,6 @@ def test_a_wrong_variable_ends_in_a_sentence_and_changes_nothing(node, variables
     assert node.hash_disks() == before
 
 
-@pytest.mark.soak
 def test_a_machine_without_gpus_and_disks_is_left_alone_and_skipped_on_request(node_factory):
     bare = node_factory("bare", nvme_count=0, gpus=0, machine="none")
     try:

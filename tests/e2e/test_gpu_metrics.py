@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+# test_bundle.py has the timer and what it writes in each test run.
+pytestmark = pytest.mark.soak
 FOLDER = "/var/lib/prometheus/node-exporter"
 PROM = FOLDER + "/gpu_node_gpus.prom"
 TIMER = "gpu-node-gpu_metrics.timer"
@@ -89,7 +91,6 @@ def dcgm(node):
 ASK = "python3 -c \"import urllib.request as r; print(r.urlopen('http://127.0.0.1:9400/metrics').read().decode())\""
 
 
-@pytest.mark.soak
 def test_dcgm_s_exporter_tells_our_fields_and_the_jobs(node, dcgm):
     made = node.module("gpu_metrics")
     assert made["changed"] and made["source"] == "dcgm" and made["missing_fields"] == [], made
@@ -112,7 +113,6 @@ def test_dcgm_s_exporter_tells_our_fields_and_the_jobs(node, dcgm):
     assert "PROF" not in node.ssh(ASK).stdout
 
 
-@pytest.mark.soak
 def test_an_exporter_that_cannot_start_is_told_with_its_own_words(node, dcgm):
     failed = node.module("gpu_metrics", fields=["DCGM_FI_DEV_NO_SUCH_FIELD"])
     assert failed["failed"] and "could not find DCGM field" in failed["msg"], failed["msg"]
@@ -125,7 +125,6 @@ def test_an_exporter_that_cannot_start_is_told_with_its_own_words(node, dcgm):
     assert not node.module("gpu_metrics", host_engine="")["failed"]
 
 
-@pytest.mark.soak
 def test_a_port_that_is_taken_is_refused_before_anything_changes(node, dcgm):
     node.ssh("systemd-run --quiet --unit=taken python3 -m http.server 9400 --bind 127.0.0.1")
     until(node, ASK + " >/dev/null 2>&1; ss -ltn | grep -q :9400")
@@ -136,7 +135,6 @@ def test_a_port_that_is_taken_is_refused_before_anything_changes(node, dcgm):
     node.ssh("systemctl stop taken")
 
 
-@pytest.mark.soak
 def test_the_section_of_a_declaration_converges_it(node):
     declaration = {"node_profile": {"name": "virtual"}, "gpu_metrics": {"interval_seconds": 20}}
     node.write("/root/declaration.json", json.dumps(declaration))

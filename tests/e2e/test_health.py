@@ -326,6 +326,15 @@ FEW = (
 )
 
 
+def together(chosen):
+    """All of them as one case, as each look at a node costs a quarter of a minute; and what is left when they are over:
+    what stays until a reboot."""
+    breaks = "; ".join(breaks for _name, breaks, _mends, _told in chosen)
+    mends = "; ".join(mends for _name, _breaks, mends, _told in chosen if mends)
+    left = [one for _name, _breaks, mends, told in chosen if mends is None for one in told]
+    return ("together", breaks, mends, [one for _n, _b, _m, told in chosen for one in told]), left
+
+
 @pytest.fixture(scope="module")
 def healthy(shared_node):
     """A converged node on which nothing is found but what no guest can have. test_lifecycle leaves one."""
@@ -338,7 +347,7 @@ def healthy(shared_node):
     return shared_node
 
 
-def run(node, chosen):
+def run(node, chosen, left=()):
     found = json.loads(node.ssh("gpunode info --json").stdout)
     address = {str(gpu["index"]): gpu["pci_address"] for gpu in found["gpus"]}
 
@@ -351,7 +360,7 @@ def run(node, chosen):
     node.write("/root/driver.py", DRIVER)
     answer = json.loads(node.ssh("python3 /root/driver.py", stdin=json.dumps(asked), timeout=3000).stdout)
     assert set(answer.pop("")) == ALWAYS
-    assert answer.pop("at the end") == []
+    assert answer.pop("at the end") == sorted(map(named, left))
     expected = {
         name: {"new": sorted(named(one) for one in told), "gone": [], "words": ""} for name, _b, _m, told in chosen
     }
@@ -359,7 +368,8 @@ def run(node, chosen):
 
 
 def test_a_fault_of_each_kind_is_told_as_what_it_is(healthy):
-    run(healthy, [one for one in cases() if one[0] in FEW])
+    case, left = together([one for one in cases() if one[0] in FEW])
+    run(healthy, [case], left)
 
 
 @pytest.mark.soak

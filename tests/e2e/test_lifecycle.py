@@ -114,8 +114,6 @@ def test_the_stripes_of_the_file_system_are_those_of_the_array(node):
     assert width == 8 * 512 * 1024
 
 
-# Molecule does it for each role with the older core.
-@pytest.mark.newest
 def test_second_run_changes_nothing_and_is_cheap(node):
     runs, received = module_runs(node), received_bytes(node)
     _output, counts = site(node)
@@ -126,7 +124,6 @@ def test_second_run_changes_nothing_and_is_cheap(node):
     assert 0 < received <= RECEIVED_BYTES_AT_MOST, received
 
 
-@pytest.mark.newest
 def test_after_a_reboot_all_stands_before_any_play(node):
     boot = node.boot_id()
     node.reboot()
@@ -159,7 +156,10 @@ def test_a_deallocation_is_healed_by_the_node_itself(node):
     assert node.ssh("findmnt -no FSTYPE {0}".format(MOUNT_POINT)).stdout.strip() == "xfs"
     assert declared_state(node) == {"nvme_scratch": "ok", "gpu_settings": "ok"}
     assert node.ssh("systemctl --failed --plain --no-legend").stdout == ""
-    # The third run, after a reboot that took the disks' content, too; one without that is left to the longer runs.
+
+
+@pytest.mark.soak
+def test_a_run_after_the_deallocation_changes_nothing(node):
     _output, counts = site(node)
     assert counts["changed"] == 0 and counts["failed"] == 0
 

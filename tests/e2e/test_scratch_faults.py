@@ -21,6 +21,7 @@ from conftest import REPOSITORY, GuestFailure, content_digest  # type: ignore[im
 from virtual_machine.qmp import Qmp  # type: ignore[import-not-found]
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import samples
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 
 SERIALS = ["TYSCRATCH{0}".format(number) for number in range(8)]
 MOUNT_POINT = "/mnt/resource_nvme"
@@ -28,8 +29,8 @@ HOME = "/opt/scratch_test"
 # How many samples of a disk are read: each costs the emulator a third of a millisecond. What is marked reads as many as
 # a node does.
 SAMPLES = 64
-# With four CPUs the emulator takes a fifth longer.
-NODE = {"cpus": 2, "numa_nodes": 2}
+# With four CPUs the emulator takes a fifth longer; no test here looks at a GPU.
+NODE = {"cpus": 2, "numa_nodes": 2, "gpus": 0, "machine": "none"}
 
 LIBRARY = REPOSITORY / "plugins/module_utils"
 DRIVER = r"""
@@ -148,11 +149,8 @@ class Scratch:
     def install(self):
         buffer = BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            archive.add(
-                str(LIBRARY),
-                "library/gpu_node_library",
-                filter=lambda entry: None if "__pycache__" in entry.name else entry,
-            )
+            for path in sorted(zipapp.used_files(str(LIBRARY), ("core", "resources/nvme_scratch"))):
+                archive.add(str(LIBRARY / path), "library/gpu_node_library/" + path)
             programs = {
                 "driver.py": DRIVER,
                 "server.py": SERVER,
@@ -204,6 +202,10 @@ class Scratch:
     def disk(self, number):
         return self.node.disk(SERIALS[number])
 
+    def every_disk(self):
+        found = self.node.disks()
+        return [found[serial] for serial in SERIALS]
+
     def taken_down(self):
         """The scratch with a file in it, neither mounted nor assembled."""
         down = "echo precious > {0}/file && umount {0} && mdadm --stop /dev/md127 && udevadm settle"
@@ -248,6 +250,71 @@ def scratch(guest, node, request):
     return one
 
 
+# --- one scratch from blank disks to absent: each build of one costs a minute of an emulated node
+
+
+def a_full_root_disk_stops_it_before_any_disk_is_touched(scratch):
+    scratch.node.fill_root()
+    try:
+        scratch.refused("No space left on device", "free some space", count=8)
+    finally:
+        scratch.node.free_root()
+
+
+def a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch):
+    scratch.node.detach(SERIALS[6])
+    try:
+        scratch.refused("expected 8, found 7", count=8, wait_seconds=0)
+    finally:
+        back(scratch, 6)
+    scratch.good(count=8)
+
+
+def a_file_system_that_the_kernel_shut_down_is_reported_with_advice_that_helps(scratch):
+    scratch.sh("echo precious > {0}/file; sync; xfs_io -x -c shutdown {0}".format(MOUNT_POINT))
+    message = scratch.run()["msg"]
+    assert "the kernel has shut it down" in message and "umount {0}".format(MOUNT_POINT) in message
+    scratch.sh("umount " + MOUNT_POINT)
+    scratch.good()
+    scratch.precious()
+
+
+def absent_takes_nothing_that_was_mounted_over_the_scratch(scratch):
+    for place in (MOUNT_POINT, MOUNT_POINT + "/inside"):
+        scratch.sh("mkdir -p {0} && mount -t tmpfs theirs {0} && echo precious > {0}/file".format(place))
+        before = scratch.sh("cat /proc/self/mounts")
+        message = scratch.run(state="absent")["msg"]
+        assert "{0}: something is mounted over our file system".format(MOUNT_POINT) in message
+        assert "theirs (tmpfs) at {0}".format(place) in message
+        assert scratch.sh("cat /proc/self/mounts") == before
+        assert scratch.sh("cat {0}/file; umount {0}".format(place)) == "precious\n"
+
+
+def a_damaged_superblock_is_repaired_and_not_made_again(scratch):
+    scratch.sh("umount {0} && udevadm settle".format(MOUNT_POINT))
+    scratch.sh("dd if=/dev/zero of=/dev/md127 bs=512 count=1 conv=fsync status=none; udevadm settle")
+    for options in ({}, {"count": 8}):
+        scratch.refused("is not recognised any more", "xfs_repair -n /dev/md127", "rebuild: true", **options)
+    scratch.sh("xfs_repair /dev/md127 >/dev/null 2>&1; udevadm settle")
+    scratch.good()
+    scratch.precious()
+
+
+def test_a_scratch_keeps_its_data_through_faults_and_absent_leaves_what_it_found(scratch):
+    scratch.node.ssh("sync")
+    before = scratch.node.files()
+    a_full_root_disk_stops_it_before_any_disk_is_touched(scratch)
+    a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch)
+    a_file_system_that_the_kernel_shut_down_is_reported_with_advice_that_helps(scratch)
+    absent_takes_nothing_that_was_mounted_over_the_scratch(scratch)
+    a_damaged_superblock_is_repaired_and_not_made_again(scratch)
+    scratch.settled()
+    scratch.good(state="absent")
+    assert scratch.node.files() == before
+    assert scratch.sh("lsblk -n -o FSTYPE {0}".format(" ".join(scratch.every_disk()))).strip() == ""
+    assert not scratch.good(state="absent")["changed"]
+
+
 # --- disks that are not ours, or not the expected ones
 
 
@@ -284,7 +351,7 @@ def test_disks_with_somebodys_things_are_refused_and_stay_as_they_are(scratch):
 
 def test_members_of_foreign_arrays_and_an_open_disk_are_refused(scratch):
     create = "mdadm --create /dev/md/{0} --run --level=0 --homehost=any --name={0} --raid-devices=2 {1} {2}"
-    disks = [scratch.disk(number) for number in range(8)]
+    disks = scratch.every_disk()
     scratch.sh(
         "; ".join(
             [
@@ -324,7 +391,7 @@ UNKNOWN = (
 @pytest.mark.soak
 @pytest.mark.all_samples
 def test_what_nobody_recognises_is_not_blank_and_wants_consent_by_serial(scratch):
-    disks = [scratch.disk(number) for number in range(8)]
+    disks = scratch.every_disk()
     scratch.sh("set -e; " + "; ".join(make.format(disk) for make, disk in zip(UNKNOWN, disks)) + "; sync")
     scratch.sh('for d in {0}; do [ -z "$(wipefs $d)" ] || exit 1; done'.format(" ".join(disks[:4])))
     scratch.sh("sleep 300 <>{0} >/dev/null 2>&1 & sleep 1".format(disks[4]))
@@ -347,19 +414,6 @@ def test_what_nobody_recognises_is_not_blank_and_wants_consent_by_serial(scratch
     scratch.good(state="absent")
     scratch.good(count=8)
     scratch.settled(8)
-
-
-def test_a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch):
-    scratch.node.detach(SERIALS[6])
-    try:
-        scratch.refused("expected 8, found 7", count=8, wait_seconds=0)
-    finally:
-        scratch.node.attach(SERIALS[6])
-    for _ in range(60):
-        if SERIALS[6] in scratch.node.disks():
-            break
-        time.sleep(0.5)
-    scratch.good(count=8)
 
 
 @pytest.mark.soak
@@ -455,27 +509,6 @@ def test_a_copy_of_one_of_our_disks_is_not_erased(scratch):
     scratch.precious()
 
 
-def test_a_damaged_superblock_is_repaired_and_not_made_again(scratch):
-    scratch.good()
-    scratch.sh("echo precious > {0}/file && umount {0} && udevadm settle".format(MOUNT_POINT))
-    scratch.sh("dd if=/dev/zero of=/dev/md127 bs=512 count=1 conv=fsync status=none; udevadm settle")
-    for options in ({}, {"count": 8}):
-        scratch.refused("is not recognised any more", "xfs_repair -n /dev/md127", "rebuild: true", **options)
-    scratch.sh("xfs_repair /dev/md127 >/dev/null 2>&1; udevadm settle")
-    scratch.good()
-    scratch.precious()
-
-
-def test_a_file_system_that_the_kernel_shut_down_is_told_with_advice_that_helps(scratch):
-    scratch.good()
-    scratch.sh("echo precious > {0}/file; sync; xfs_io -x -c shutdown {0}".format(MOUNT_POINT))
-    message = scratch.run()["msg"]
-    assert "the kernel has shut it down" in message and "umount {0}".format(MOUNT_POINT) in message
-    scratch.sh("umount " + MOUNT_POINT)
-    scratch.good()
-    scratch.precious()
-
-
 @pytest.mark.soak
 def test_the_record_of_another_machine_proves_nothing(scratch):
     """The record of node A in its clone B: a whole scratch is taken up, a single disk of A is refused."""
@@ -517,7 +550,7 @@ def test_our_array_under_another_number_is_left_as_it_is(scratch):
     scratch.sh(
         "echo precious > {0}/file && umount {0} && mdadm --stop /dev/md127 && udevadm settle".format(MOUNT_POINT)
     )
-    scratch.sh("mdadm --assemble /dev/md77 {0} && udevadm settle".format(" ".join(scratch.disk(n) for n in range(8))))
+    scratch.sh("mdadm --assemble /dev/md77 {0} && udevadm settle".format(" ".join(scratch.every_disk())))
     scratch.good()
     assert scratch.settled()["device"] == "/dev/md77"
     assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
@@ -528,7 +561,7 @@ def test_signatures_wiped_by_hand_lead_to_a_new_build(scratch):
     """The way many people free disks: the old file system is still behind the start of the new array."""
     first = scratch.good()["scratch"]
     scratch.sh("umount {0}; mdadm --stop /dev/md127; udevadm settle".format(MOUNT_POINT))
-    scratch.sh("; ".join("wipefs -q -a " + scratch.disk(n) for n in range(8)) + "; udevadm settle")
+    scratch.sh("; ".join("wipefs -q -a " + disk for disk in scratch.every_disk()) + "; udevadm settle")
     scratch.refused("data of an unknown kind", "overwrite_serials: [{0}]".format(SERIALS[0]), count=8)
     scratch.good(count=8, overwrite_serials=SERIALS)
     assert scratch.settled(8)["array_uuid"] != first["array_uuid"]
@@ -536,7 +569,7 @@ def test_signatures_wiped_by_hand_lead_to_a_new_build(scratch):
 
 @pytest.mark.soak
 def test_what_an_older_array_left_behind_blank_disks_is_not_overwritten(scratch):
-    disks = " ".join(scratch.disk(n) for n in range(8))
+    disks = " ".join(scratch.every_disk())
     scratch.sh(
         "mdadm --create /dev/md/theirs --run --level=0 --chunk=512 --homehost=any --raid-devices=8 {0}".format(disks)
     )
@@ -593,21 +626,23 @@ def test_ext4_is_aligned_to_the_array(scratch):
 # --- mount points and fstab
 
 
-@pytest.mark.parametrize(
-    "make, words",
-    [
-        ("touch {0}", "it is a file"),
-        ("mkdir -p /srv/real && ln -s /srv/real {0}", "symbolic link"),
-        ("mkdir {0} && touch {0}/file", "the folder is not empty"),
-        ("mkdir {0} && mount -t tmpfs theirs {0}", "theirs (tmpfs) is mounted there"),
-    ],
-)
-def test_a_mount_point_that_cannot_serve_is_refused(scratch, make, words):
-    scratch.sh(make.format(MOUNT_POINT))
-    try:
-        scratch.refused(MOUNT_POINT, words, "another mount_point" if "link" not in words else "real path")
-    finally:
-        scratch.sh("umount {0} 2>/dev/null; rm -rf {0}".format(MOUNT_POINT))
+# What is in the place of the mount point, and the words of the refusal.
+UNFIT = {
+    "touch {0}": ("it is a file", "another mount_point"),
+    "mkdir -p /srv/real && ln -s /srv/real {0}": ("symbolic link", "real path"),
+    "mkdir {0} && touch {0}/file": ("the folder is not empty", "another mount_point"),
+    "mkdir {0} && mount -t tmpfs theirs {0}": ("theirs (tmpfs) is mounted there", "another mount_point"),
+    "echo 'LABEL=theirs {0} ext4 noauto,nofail 0 0' >> /etc/fstab": ("/etc/fstab line", "LABEL=theirs", "not ours"),
+}
+
+
+def test_a_mount_point_that_cannot_serve_and_one_in_a_foreign_line_of_fstab_are_refused(scratch):
+    for make, words in UNFIT.items():
+        scratch.sh(make.format(MOUNT_POINT))
+        try:
+            scratch.refused(MOUNT_POINT, *words)
+        finally:
+            scratch.sh("umount {0} 2>/dev/null; rm -rf {0}".format(MOUNT_POINT))
 
 
 @pytest.mark.soak
@@ -625,14 +660,9 @@ def test_fstab_keeps_every_other_byte(scratch):
     assert scratch.sh("cat /etc/fstab") == before
 
 
-def test_a_foreign_fstab_line_for_the_mount_point_is_refused(scratch):
-    scratch.sh("echo 'LABEL=theirs {0} ext4 noauto,nofail 0 0' >> /etc/fstab".format(MOUNT_POINT))
-    scratch.refused("/etc/fstab line", "LABEL=theirs", "not ours")
-
-
 @pytest.mark.soak
 def test_an_existing_good_mount_at_nvme_is_used_as_it_is(scratch):
-    disks = " ".join(scratch.disk(n) for n in range(8))
+    disks = " ".join(scratch.every_disk())
     scratch.sh(
         "mdadm --create /dev/md/theirs --run --level=0 --homehost=any --name=theirs --raid-devices=8 {0}".format(disks)
     )
@@ -662,19 +692,6 @@ def test_absent_says_who_keeps_the_scratch_busy_and_takes_nothing(scratch):
     scratch.good(state="absent")
 
 
-def test_absent_takes_nothing_that_was_mounted_over_the_scratch(scratch):
-    scratch.good()
-    for place in (MOUNT_POINT, MOUNT_POINT + "/inside"):
-        scratch.sh("mkdir -p {0} && mount -t tmpfs theirs {0} && echo precious > {0}/file".format(place))
-        before = scratch.sh("cat /proc/self/mounts")
-        message = scratch.run(state="absent")["msg"]
-        assert "{0}: something is mounted over our file system".format(MOUNT_POINT) in message
-        assert "theirs (tmpfs) at {0}".format(place) in message
-        assert scratch.sh("cat /proc/self/mounts") == before
-        assert scratch.sh("cat {0}/file; umount {0}".format(place)) == "precious\n"
-    scratch.good(state="absent")
-
-
 @pytest.mark.soak
 def test_an_automount_of_the_scratch_is_used_and_goes_with_it(scratch):
     options = {"mount_options": ["noatime", "x-systemd.automount"]}
@@ -699,16 +716,6 @@ def test_an_automount_of_the_scratch_is_used_and_goes_with_it(scratch):
     scratch.good(state="absent")
 
 
-def test_absent_leaves_what_it_found(scratch):
-    scratch.node.ssh("sync")
-    before = scratch.node.files()
-    scratch.good()
-    scratch.good(state="absent")
-    assert scratch.node.files() == before
-    assert scratch.sh("lsblk -n -o FSTYPE {0}".format(" ".join(scratch.disk(n) for n in range(8)))).strip() == ""
-    assert not scratch.good(state="absent")["changed"]
-
-
 # --- runs that collide or may not write
 
 
@@ -721,19 +728,11 @@ def test_two_runs_at_once_take_turns(scratch):
     assert sorted(result["changed"] for result in results) == [False, True]
 
 
+# tests/unit/plugins/modules has the same without a guest.
+@pytest.mark.soak
 def test_without_root_it_is_one_sentence(scratch):
     result = json.loads(scratch.sh("runuser -u nobody -- " + scratch.command()))
     assert "only root may" in result["msg"] and "become" in result["msg"]
-
-
-def test_a_full_root_disk_stops_it_before_any_disk_is_touched(scratch):
-    scratch.node.fill_root()
-    try:
-        scratch.refused("No space left on device", "free some space", count=8)
-    finally:
-        scratch.node.free_root()
-    scratch.good(count=8)
-    scratch.settled(8)
 
 
 # --- through Ansible
@@ -862,7 +861,7 @@ MAKE_THEIRS = (
 
 @pytest.mark.parametrize(
     "assembled, level",
-    [pytest.param("running", "0", marks=pytest.mark.soak), ("running", "4"), ("inactive", "0")],
+    [*(pytest.param("running", level, marks=pytest.mark.soak) for level in "04"), ("inactive", "0")],
 )
 def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, level, assembled):
     scratch.good(**FOUR)
@@ -871,16 +870,9 @@ def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, le
     if assembled == "inactive":
         scratch.sh("echo inactive > /sys/block/md127/md/array_state; udevadm settle")
         assert scratch.sh("cat /sys/block/md127/md/array_state") == "inactive\n"
-    elif assembled == "stopped":
-        scratch.sh("mdadm --stop /dev/md127; udevadm settle")
-    words = ("ext4 data labelled 'theirs'",) if assembled == "running" else ("its content is unknown",)
-    asked = [{"state": "absent"}]
-    if assembled == "running" or level == "4":
-        asked += [{"rebuild": True}, {}]
-    for options in asked:
-        message = scratch.refused(*words, **{**FOUR, **options})
-        assert not any(word in message for word in ("wipefs --all", "xfs_repair", "erases")), message
     if assembled != "running":
+        message = scratch.refused("its content is unknown", **{**FOUR, "state": "absent"})
+        assert not any(word in message for word in ("wipefs --all", "xfs_repair", "erases")), message
         scratch.sh("mdadm --stop /dev/md127 2>/dev/null; mdadm --assemble --run --scan; udevadm settle; true")
     for options in ({"state": "absent"}, {"rebuild": True}, {}):
         message = scratch.refused("ext4 data labelled 'theirs'", **{**FOUR, **options})

@@ -17,6 +17,8 @@ import time
 import pytest
 import slurm_guest
 
+# In each test run tests/real_slurm has the gate, the leases and gres.conf, and test_bundle.py a job and its scratch.
+pytestmark = pytest.mark.soak
 SCRATCH = "/mnt/resource_nvme"
 PREFIX = "gpu_node: "
 IDLE, MAXIMUM = 210, 1410  # MHz of a simulated A100 without a lock, and at most
@@ -152,7 +154,6 @@ def test_a_job_has_its_clocks_and_its_folder_and_leaves_nothing(cluster):
     assert cluster.ssh("ls /run/gpu_node/jobs").stdout == ""
 
 
-@pytest.mark.soak
 def test_the_clocks_that_go_up_are_those_of_the_gpu_that_slurm_gave(cluster):
     """SLURM_JOB_GPUS has places in gres.conf, here from the last device file to the first."""
     lines = "".join("Name=gpu File=/dev/nvidia{0}\n".format(gpu) for gpu in range(7, -1, -1))
@@ -175,7 +176,6 @@ def test_the_clocks_that_go_up_are_those_of_the_gpu_that_slurm_gave(cluster):
         cluster.wait(("IDLE",))
 
 
-@pytest.mark.soak
 def test_a_users_folder_in_the_place_of_that_of_all_jobs_is_moved_aside(cluster):
     cluster.ssh("rm -rf {0}/jobs && chmod 1777 {0}".format(SCRATCH))
     cluster.ssh(
@@ -188,7 +188,6 @@ def test_a_users_folder_in_the_place_of_that_of_all_jobs_is_moved_aside(cluster)
     cluster.ssh("rm -rf {0}/jobs.moved-aside-*".format(SCRATCH))
 
 
-@pytest.mark.soak
 def test_two_jobs_with_different_gpus_do_not_undo_each_others_clocks(cluster):
     for gpus in (2, 3):
         cluster.ssh(
@@ -214,7 +213,6 @@ def test_two_jobs_with_different_gpus_do_not_undo_each_others_clocks(cluster):
     assert cluster.clocks() == [IDLE] * 8
 
 
-@pytest.mark.soak
 def test_the_metrics_know_who_has_which_gpu_and_leave_a_profiler_its_counters(cluster):
     """By what this slurmd tells its prolog: the GPUs, and the words of the user in the comment."""
     assert cluster.node.module("gpu_metrics", source="nvml", textfile="/run/gpus.prom", interval_seconds=3600)[
@@ -299,7 +297,7 @@ def wanted(content):
     return {rank["index"]: list(rank["cpus"]) for rank in content["ranks"]}
 
 
-@pytest.mark.parametrize("bind", ["core", pytest.param("numa", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("bind", ["core", "numa"])
 def test_srun_puts_each_rank_where_the_placement_has_it(cluster, bind):
     content = placement(cluster, "srun", "--bind", bind)
     launcher = content["launcher"]
@@ -309,7 +307,6 @@ def test_srun_puts_each_rank_where_the_placement_has_it(cluster, bind):
     cluster.wait(("IDLE",))
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("asked", ["--ntasks=1", "--ntasks=1 --hint=nomultithread"])
 def test_srun_starts_all_ranks_in_a_job_that_asked_for_one_task(cluster, asked):
     content = placement(cluster, "srun")
@@ -326,7 +323,6 @@ def test_srun_starts_all_ranks_in_a_job_that_asked_for_one_task(cluster, asked):
     cluster.wait(("IDLE",))
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("bind", ["core", "numa"])
 def test_open_mpi_puts_each_rank_where_the_placement_has_it(cluster, bind):
     content = placement(cluster, "openmpi", "--bind", bind)
@@ -342,7 +338,6 @@ def test_open_mpi_puts_each_rank_where_the_placement_has_it(cluster, bind):
     assert by_rank(done.stdout) == wanted(content), done.stdout + done.stderr
 
 
-@pytest.mark.soak
 def test_pin_check_passes_a_good_job_and_finds_the_rank_that_was_moved(cluster):
     content = placement(cluster, "openmpi")
     launcher = content["launcher"]
@@ -387,7 +382,6 @@ def test_pin_check_passes_a_good_job_and_finds_the_rank_that_was_moved(cluster):
             cluster.ssh("nvml-simulator process remove {0} {1}".format(gpu_of[rank], pid))
 
 
-@pytest.mark.soak
 def test_lstopo_sees_the_same_machine(cluster):
     """Cores, NUMA nodes and level-3 caches as hwloc finds them in this guest."""
     ours = json.loads(cluster.ssh("gpunode topo --json").stdout)
@@ -410,7 +404,6 @@ def cpus(mask):
     return [cpu for cpu in range(value.bit_length()) if value >> cpu & 1]
 
 
-@pytest.mark.soak  # tests/real_slurm has it in each test run
 def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     """The quick checks before each job, and the hook that HealthCheckProgram calls: here by hand, three times."""
     gate = cluster.node.module("health_gate", without=["profile", "clock_synchronised"], timer=False)
@@ -456,7 +449,6 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     assert cluster.node.module("health_gate", state="absent")["changed"]
 
 
-@pytest.mark.soak  # tests/real_slurm has it in each test run
 def test_no_job_that_would_outlive_a_lease_starts_until_it_is_extended(cluster):
     def lease(hours):
         until = cluster.ssh("date -u -d '+{0} hours' +%Y-%m-%dT%H:%M:%SZ".format(hours)).stdout.strip()

@@ -32,7 +32,7 @@ NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + N
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
 LANES = (
-    *("lint", "scratch", "molecule", "trixie", "converge", "gpus", "library", "tools", "sanity", "unit"),
+    *("lint", "scratch", "trixie", "converge", "library", "tools", "sanity", "unit"),
     # Short ones, so that no slot is empty for long at the end.
     *("sanity_newest", "unit_newest"),
     *("soak_cuts", "soak_faults", "soak_slurm", "soak_comm", "soak_long", "soak_life"),
@@ -131,10 +131,10 @@ def ansible_test(kind: str, label: str, environment: str) -> Part:
     return Part(name, group, lane, command, 3600, environment=environment, junit=True)
 
 
-def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak") -> Part:
-    """Files of end-to-end tests without those that carry the marker ``leave``."""
+def e2e(lane: str, suite: str, environment: str, *tests: str) -> Part:
+    """Files of end-to-end tests without those that are for `make soak`."""
     files = tuple("tests/e2e/test_{0}.py".format(name) for name in tests)
-    command = PYTEST + files + ("-m", "not ({0})".format(leave), "--suite", suite)
+    command = PYTEST + files + ("-m", "not soak", "--suite", suite)
     needs = "tests/e2e/conftest.py"
     return Part("e2e_" + lane, "e2e", lane, command, 3600, environment, MAIN, junit=True, nodes=True, needs=needs)
 
@@ -158,9 +158,6 @@ def image(suite: str, lane: str) -> Part:
 LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
-# Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus, e2e_trixie and e2e_converge put their roles
-# through faults and a life.
-LONG = ("comm", "gpu_settings", "job_needs", "node_runtime", "nvme_scratch", "slurm_hooks")
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.
@@ -198,12 +195,12 @@ PARTS: Tuple[Part, ...] = (
         junit=True,
         needs="tests/hardware/conftest.py",
     ),
-    # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults and most of Slurm
-    # depend on neither, so they run once. `make soak` puts Debian 12 through the whole life of a node.
+    # Real machines, virtual ones. The newest core converges Debian 13; Debian 12 converges itself from the bundle, and
+    # jobs of a real Slurm run there. `make soak` has the other way round, and each role by itself (Molecule).
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
-    image("trixie", "molecule"),
-    e2e("trixie", "trixie", NEWEST, "lifecycle", "health", leave="soak or once"),
+    image("trixie", "trixie"),
+    e2e("trixie", "trixie", NEWEST, "lifecycle", "health"),
     e2e("converge", "bookworm", MAIN, "bundle"),
     # Real slurmctld and slurmd of both Debian suites without a virtual machine, so it takes a minute.
     Part(
@@ -214,17 +211,6 @@ PARTS: Tuple[Part, ...] = (
         1200,
         junit=True,
         needs="tests/real_slurm/conftest.py",
-    ),
-    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "slurm"),
-    Part(
-        "molecule",
-        "molecule",
-        "molecule",
-        MOLECULE,
-        3000,
-        junit=True,
-        nodes=True,
-        needs="extensions/molecule/config.yml",
     ),
     # What takes too long for each test run: whole lives of a node, further faults, fleets, kills and cuts at random.
     soak_e2e("lifecycle", "life", "lifecycle", marked=False),
@@ -248,7 +234,7 @@ PARTS: Tuple[Part, ...] = (
     soak("real_slurm", "slurm", *PYTEST, "tests/real_slurm", "-m", "soak"),
     soak_e2e("mig", "slurm", "mig_slurm", marked=False),
     soak_e2e("comm", "comm", "comm"),
-    soak("molecule", "comm", *MOLECULE, *LONG),
+    soak("molecule", "comm", *MOLECULE),
     soak("cuts", "cuts", *PYTEST, "tests/soak/test_power_cuts.py", "tests/soak/test_reboots.py"),
     soak("fleet", "long", *PYTEST, "tests/soak/test_fleet.py"),
     soak("properties", "long", *UNIT, "--hypothesis-profile", "thorough", *LIBRARY, *TOOLS),

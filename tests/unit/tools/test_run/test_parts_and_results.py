@@ -20,7 +20,6 @@ from ansible_collections.trainyard.gpu_node.tools.test_run.ansible_test import F
 from ansible_collections.trainyard.gpu_node.tools.test_run.parts import (
     LANES,
     LIBRARY,
-    LONG,
     PARTS,
     ROOT,
     SOAK,
@@ -85,7 +84,6 @@ def test_each_end_to_end_test_file_runs_in_make_test_or_in_make_soak() -> None:
     # A mark of a test that `make soak` does not name would be left out everywhere.
     marked = {name for name in files if "mark.soak" in (ROOT / name).read_text(encoding="utf-8")}
     assert marked <= {word for part in PARTS if part.group == SOAK for word in part.command}
-    assert set(LONG) <= {path.parent.name for path in (ROOT / "extensions" / "molecule").glob("*/molecule.yml")}
 
 
 def test_an_unknown_word_is_told_with_the_known_ones() -> None:

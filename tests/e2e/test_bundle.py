@@ -159,19 +159,10 @@ def in_order(request, story):
         story["failed"] = request.node.name
 
 
-def test_a_check_leaves_nothing(node, story):
-    program = copy(node, story["files"])
-    before = node.hash_disks()
-    code, _last, output = converge(node, "--check", program)
-    assert "create array gpu_node_scratch" in output and "install the node command" in output, output
-    assert node.ssh("ls -d /opt/gpu_node {0} {1}".format(RECORD, DECLARATION), check=False).stdout == ""
-    assert "gpu_node_scratch" not in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
-    assert node.hash_disks() == before
-
-
-# tests/unit/tools/bundle and tests/unit/plugins/module_utils/node have the same without a guest.
+# What is refused: tests/unit/tools/bundle and tests/unit/plugins/module_utils/node. A check that writes nothing:
+# test_scratch_faults.py.
 @pytest.mark.soak
-def test_what_is_damaged_or_open_to_others_is_refused(node, story):
+def test_what_is_damaged_or_open_to_others_is_refused_and_a_check_leaves_nothing(node, story):
     program = copy(node, story["files"])
     folder = program.rpartition("/")[0]
     before = node.hash_disks()
@@ -189,7 +180,13 @@ def test_what_is_damaged_or_open_to_others_is_refused(node, story):
     node.ssh("chmod 666 {0}/gpunode.pyz".format(folder))
     code, last, _output = converge(node, "--install", program)
     assert code == 1 and "/gpunode.pyz: other users can write to it" in last
-    node.ssh("rm -r /root/mine.json /opt/gpu_node/artefacts; rmdir /opt/gpu_node")
+    node.ssh(
+        "chmod 644 {0}/gpunode.pyz; rm -r /root/mine.json /opt/gpu_node/artefacts; rmdir /opt/gpu_node".format(folder)
+    )
+    code, _last, output = converge(node, "--check", program)
+    assert "create array gpu_node_scratch" in output and "install the node command" in output, output
+    assert node.ssh("ls -d /opt/gpu_node {0} {1}".format(RECORD, DECLARATION), check=False).stdout == ""
+    assert "gpu_node_scratch" not in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
     assert node.hash_disks() == before
 
 
@@ -210,31 +207,6 @@ def test_one_command_makes_a_blank_node_ready(node, story):
     assert node.ssh("stat -c %a " + DECLARATION).stdout.strip() == "600"
     assert node.ssh("ls -d /opt/hpcx/*2.24.1*").stdout
     node.ssh("rm -r /root/bundle")
-
-
-def places_of(node, secret):
-    """Entries of the journal with all their fields, and files, but those in /etc/gpu_node that root alone may read."""
-    entries = node.ssh("journalctl --no-pager -o verbose | grep -F {0}".format(secret), check=False).stdout
-    folders = "/var/log /var/lib /var/tmp /tmp /opt /root /run /home"
-    files = node.ssh("grep -rlF {0} {1} --exclude-dir=journal".format(secret, folders), check=False).stdout
-    readable = "find /etc/gpu_node -type f -perm /044 -exec grep -lF {0} {{}} +".format(secret)
-    return entries + files + node.ssh(readable, check=False).stdout
-
-
-def test_what_a_site_keeps_secret_is_in_no_log_no_record_and_no_journal(node, story):
-    node.write(DECLARATION, json.dumps(dict(story["sections"], **STORE)), "0600")
-    code, last, output = converge(node)
-    assert code == 1 and last.startswith("not ready: "), output[-6000:]
-    for name in ("hpcx.tar.gz", "enroot.deb"):
-        assert "http://127.0.0.1:9/" + name in last and "cannot be downloaded" in last, output[-6000:]
-        assert name in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
-    node.write(DECLARATION, '{{"hpcx": {{"source": "http://x?{0}",\n'.format(KEYS[0]), "0600")
-    code, last, broken = converge(node)
-    assert code == 1 and DECLARATION + ": it is not valid JSON" in last, broken
-    assert [key for key in KEYS if key in output + broken] == []
-    assert [places_of(node, key) for key in KEYS] == ["", ""]
-    assert not starts_slurmd(node)
-    node.write(DECLARATION, json.dumps(story["sections"]), "0600")
 
 
 def test_the_second_run_changes_nothing(node, story):
@@ -283,6 +255,31 @@ def test_a_job_has_its_folder_and_without_its_scratch_the_node_is_drained_until_
     assert "left as it is" in node.ssh("gpunode hook resume").stdout
     assert "bad DIMM" in node.ssh(told).stdout
     node.ssh("scontrol update NodeName={0} State=RESUME; systemctl stop slurmd".format(node.name))
+
+
+def places_of(node, secret):
+    """Entries of the journal with all their fields, and files, but those in /etc/gpu_node that root alone may read."""
+    entries = node.ssh("journalctl --no-pager -o verbose | grep -F {0}".format(secret), check=False).stdout
+    folders = "/var/log /var/lib /var/tmp /tmp /opt /root /run /home"
+    files = node.ssh("grep -rlF {0} {1} --exclude-dir=journal".format(secret, folders), check=False).stdout
+    readable = "find /etc/gpu_node -type f -perm /044 -exec grep -lF {0} {{}} +".format(secret)
+    return entries + files + node.ssh(readable, check=False).stdout
+
+
+def test_what_a_site_keeps_secret_is_in_no_log_no_record_and_no_journal(node, story):
+    node.write(DECLARATION, json.dumps(dict(story["sections"], **STORE)), "0600")
+    code, last, output = converge(node)
+    assert code == 1 and last.startswith("not ready: "), output[-6000:]
+    for name in ("hpcx.tar.gz", "enroot.deb"):
+        assert "http://127.0.0.1:9/" + name in last and "cannot be downloaded" in last, output[-6000:]
+        assert name in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
+    node.write(DECLARATION, '{{"hpcx": {{"source": "http://x?{0}",\n'.format(KEYS[0]), "0600")
+    code, last, broken = converge(node)
+    assert code == 1 and DECLARATION + ": it is not valid JSON" in last, broken
+    assert [key for key in KEYS if key in output + broken] == []
+    assert [places_of(node, key) for key in KEYS] == ["", ""]
+    assert not starts_slurmd(node)
+    node.write(DECLARATION, json.dumps(story["sections"]), "0600")
 
 
 @pytest.mark.soak

@@ -300,9 +300,17 @@ def a_damaged_superblock_is_repaired_and_not_made_again(scratch):
     scratch.precious()
 
 
+def a_check_writes_nothing(scratch):
+    before = scratch.digests(), scratch.node.files()
+    foreseen = scratch.good(check=True, count=8)
+    assert "create_array" in [action["action"] for action in foreseen["actions"]]
+    assert (scratch.digests(), scratch.node.files()) == before
+
+
 def test_a_scratch_keeps_its_data_through_faults_and_absent_leaves_what_it_found(scratch):
     scratch.node.ssh("sync")
     before = scratch.node.files()
+    a_check_writes_nothing(scratch)
     a_full_root_disk_stops_it_before_any_disk_is_touched(scratch)
     a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch)
     a_file_system_that_the_kernel_shut_down_is_reported_with_advice_that_helps(scratch)

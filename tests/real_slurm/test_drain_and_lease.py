@@ -31,7 +31,7 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(node):
 
     node.well()
     # Before it returns it has to pass a validation, which no simulated GPU can: clean looks alone do not bring it back.
-    looks = [node.look() for _turn in range(3)]
+    looks = [node.look() for _turn in range(4)]
     assert "DRAIN" in node.state() and node.reason() == reason, looks
     assert "owes a passing" in looks[-1], looks
     # Without that duty it returns. The clean looks from before count.
@@ -44,7 +44,7 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(node):
 
     node.wait("end of the job", lambda: node.state() == "IDLE")
     node.run("scontrol update NodeName=gpu01 State=DRAIN Reason='anna: keep out'")
-    for _turn in range(3):
+    for _turn in range(4):
         node.look()
     assert "DRAIN" in node.state() and node.reason() == "anna: keep out"
 

@@ -32,6 +32,7 @@ _HARDWARE = ("sound", "net/bluetooth", "net/mac80211", "net/wireless") + tuple(
     for name in ("bluetooth", "gpu", "hid", "iio", "infiniband/hw", "isdn", "media", "mtd", "net/can", "net/ethernet")
     + ("net/usb", "net/wireless", "platform", "staging", "usb")
 )
+UNPACKED_MODULES = tuple("*/lib/modules/*/kernel/{0}/*".format(name) for name in _HARDWARE)
 # Counted up when the code below makes another image from the same recipe.
 _BUILDER = 3
 # Space for what tests write: the root filesystem is resized at first use of a larger root_size.
@@ -208,8 +209,7 @@ def _bootstrap(suite: str, root_uuid: str, mode: _Mode, folder: Path, tree: Path
         out.add(str(places.RECIPE / "customize"), arcname="./virtual_node_customize", filter=_owned_by_root)
     command = list(mode.mmdebstrap) + ["--variant=minbase", "--include=" + ",".join(packages(suite))]
     command += ['--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Retries "5"']
-    command += ["--dpkgopt=path-exclude={0}".format(pattern) for pattern in _UNPACKED_DOCS]
-    command += ["--dpkgopt=path-exclude=*/lib/modules/*/kernel/{0}/*".format(name) for name in _HARDWARE]
+    command += ["--dpkgopt=path-exclude={0}".format(pattern) for pattern in _UNPACKED_DOCS + UNPACKED_MODULES]
     command += ["--dpkgopt=force-unsafe-io"]
     command += ["--customize-hook=tar-in {0} /".format(files)]
     command += ['--customize-hook=chroot "$1" sh /virtual_node_customize {0} {1}'.format(suite, root_uuid)]

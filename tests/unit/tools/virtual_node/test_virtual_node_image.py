@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import fnmatch
 import shutil
 from pathlib import Path
 
@@ -56,3 +57,19 @@ def test_mirrors_of_the_host_are_used_when_it_is_debian(monkeypatch: pytest.Monk
 def test_a_host_without_debian_sources_uses_debians_own_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VIRTUAL_NODE_MIRROR", raising=False)
     assert any("http://deb.debian.org/debian bookworm main" in line for line in image.sources("bookworm", {}))
+
+
+@pytest.mark.parametrize("top", ["", "/usr"])
+def test_the_modules_of_a_guests_hardware_are_in_the_image_and_those_of_other_hardware_are_not(top: str) -> None:
+    """dpkg matches its patterns as fnmatch(3) does: an asterisk takes slashes, too."""
+    folder = top + "/lib/modules/6.1.0-1-amd64/kernel/"
+
+    def left_out(name: str) -> bool:
+        return any(fnmatch.fnmatchcase(folder + name, pattern) for pattern in image.UNPACKED_MODULES)
+
+    kept = ["net/virtio_net", "nvme/host/nvme", "nvme/target/nvmet-tcp", "md/raid0", "infiniband/sw/rxe/rdma_rxe"]
+    kept += ["infiniband/ulp/ipoib/ib_ipoib", "block/loop", "virtio/virtio_pci"]
+    assert [name for name in kept if left_out("drivers/{0}.ko".format(name))] == []
+    assert [name for name in ("fs/xfs/xfs.ko", "net/core/failover.ko") if left_out(name)] == []
+    others = ["sound/soundcore.ko", "drivers/gpu/drm/drm.ko.xz", "drivers/net/ethernet/intel/e1000/e1000.ko"]
+    assert [name for name in others if not left_out(name)] == []

@@ -14,7 +14,7 @@ from .. import health
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..health import formats, registry
-from ..health.run import Show
+from ..health.course import Show
 from ..health.types import Cost
 from .table import print_json, table
 

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator, List, Union
 from .. import health
 from ..core.resource import NodeError
 from ..health import budget
-from ..health.run import Progress, Show
+from ..health.course import Progress, Show
 
 # DEC and xterm: to the first column, and erase the rest of the line.
 _ERASE = "\r\033[K"

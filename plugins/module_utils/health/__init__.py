@@ -18,8 +18,10 @@ from ..core.host import Host, uptime_seconds
 from ..core.resource import Misuse, NodeError
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from . import baseline, registry, run, silences, thresholds
+from .course import Show
 from .data.limits import LIMITS
 from .evidence import Evidence
+from .lanes import Tell
 from .types import (
     ORDER,
     SCHEMA,
@@ -99,9 +101,7 @@ class Options:
             )
 
 
-def examine(
-    host: Host, node: str, options: Optional[Options] = None, tell: run.Tell = None, show: run.Show = None
-) -> Verdict:
+def examine(host: Host, node: str, options: Optional[Options] = None, tell: Tell = None, show: Show = None) -> Verdict:
     """Look at this node and judge it. ``node`` is the name that the verdict bears.
 
     ``tell`` hears the id of each check that was looked for. ``show`` gets the plan and the progress of active checks.

@@ -41,6 +41,11 @@ class Plan:
     def of(self, check: str) -> Optional[Part]:
         return next((one for one in self.parts if one.check == check), None)
 
+    def span(self, check: str) -> Optional[Span]:
+        """None: it has nothing to measure on this machine."""
+        part = self.of(check)
+        return None if part is None else part.span
+
     def remaining(self, done: Collection[str], check: str, elapsed: float) -> float:
         """Expected seconds until the last check ends. ``done``: checks that ended; ``check`` runs for ``elapsed``."""
         left = 0.0

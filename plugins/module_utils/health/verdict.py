@@ -9,7 +9,7 @@ import fnmatch
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import replaced
-from .run import Looked
+from .lanes import Looked
 from .silences import observed_by
 from .types import (
     NO_TOOL,

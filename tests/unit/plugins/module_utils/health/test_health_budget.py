@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import child
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import budget, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import budget, course, lanes, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, checks, estimate
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry
@@ -277,7 +277,7 @@ def test_a_check_that_was_left_out_runs_after_all_that_the_budget_covers(evidenc
 
 
 def test_a_check_with_nothing_to_measure_takes_nothing_of_the_budget(evidence, monkeypatch):
-    monkeypatch.setattr(run, "_IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(course, "_IDLE_SECONDS", 0.3)
     looked, verdict = verdict_of(evidence, [check("a", share, 1, 2), check("b", hangs, None, 0)], seconds=2.0)
     assert looked["a"].seen == pytest.approx(2, abs=0.2)
     assert unknown_of(verdict) == {"b": [NOT_COVERED]}
@@ -354,7 +354,7 @@ def entry_of(*findings, passing="gpu_memory_test"):
         return dataclasses.replace(check(name, share, 1, 1), judge=lambda dummy1, dummy2: judged)
 
     chosen = [result(passing, ()), result("gpu_peer_bandwidth", tuple(findings))]
-    looked = {one.id: run.Looked("seen", None, 1.0) for one in chosen}
+    looked = {one.id: lanes.Looked("seen", None, 1.0) for one in chosen}
     return Entry.of(judge("n", Cost.ACTIVE, chosen, looked, Expected("p", {}, {}, {}, {}, {}, 1e9)))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     gpu_mig_instances,
     ib_pcie,
@@ -82,8 +82,8 @@ def a_check(name, lane):
 
 @pytest.mark.parametrize(("with_gpus", "seen"), [(True, True), (False, False)])
 def test_the_lane_of_settings_begins_when_the_gpus_have_answered(monkeypatch, with_gpus, seen):
-    monkeypatch.setattr(run, "_gpus", lambda *dummy: run.Looked(SimpleNamespace(gpus=()), None, 0.0))
+    monkeypatch.setattr(lanes, "_gpus", lambda *dummy: lanes.Looked(SimpleNamespace(gpus=()), None, 0.0))
     checks = [a_check("late", "settings"), a_check("other", "log")]
     checks += [a_check("gpu", GPU_LANE)] if with_gpus else []
-    looked = run.look(checks, Evidence(Host(), {}, {}), 5.0)
+    looked = lanes.look(checks, Evidence(Host(), {}, {}), 5.0)
     assert looked["late"].seen is seen and looked["other"].seen is False

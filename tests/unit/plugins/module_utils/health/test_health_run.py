@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Check, Cost, Judgement
 
@@ -68,7 +68,7 @@ def test_a_bad_look_costs_its_own_check_and_no_other(evidence, look, reason, pla
     looks = [fine, fine]
     looks.insert(place, look)
     checks = [check("check_{0}".format(number), one) for number, one in enumerate(looks)]
-    looked = run.look(checks, evidence, 1.0)
+    looked = lanes.look(checks, evidence, 1.0)
     assert set(looked) == {"check_0", "check_1", "check_2"}
     bad = looked.pop("check_{0}".format(place))
     assert reason in str(bad.error) and bad.seen is None
@@ -82,7 +82,7 @@ def test_lanes_run_side_by_side(evidence):
 
     checks = [check("check_{0}".format(number), slow, "lane{0}".format(number), 5.0) for number in range(4)]
     started = time.monotonic()
-    looked = run.look(checks, evidence, 1.0)
+    looked = lanes.look(checks, evidence, 1.0)
     assert all(one.seen == "slow" for one in looked.values())
     assert time.monotonic() - started < 4 * 0.6, "the lanes waited for each other"
 
@@ -92,7 +92,7 @@ def test_lanes_that_share_a_child_have_an_order_so_that_a_dead_device_takes_no_t
     of_node = [check("node_{0}".format(number), hangs, "node") for number in range(4)]
     of_image = [check("image_{0}".format(number), hangs, "image") for number in range(4)]
     last = [check("log", fine, "log"), check("inforom", fine, "inforom"), check("processes", fine, "processes")]
-    looked = run.look([*of_node, *of_image, *last], evidence, 0.5)
+    looked = lanes.look([*of_node, *of_image, *last], evidence, 0.5)
     assert [looked[one.id].seen for one in last] == ["seen"] * 3
     for name in ("node_3", "image_3"):
         assert "time limit of the whole run" in str(looked[name].error)
@@ -101,7 +101,7 @@ def test_lanes_that_share_a_child_have_an_order_so_that_a_dead_device_takes_no_t
 def test_many_hanging_checks_end_with_the_run(evidence):
     checks = [check("check_{0}".format(number), hangs, seconds=0.3) for number in range(40)]
     started = time.monotonic()
-    looked = run.look(checks, evidence, 0.3)
+    looked = lanes.look(checks, evidence, 0.3)
     assert time.monotonic() - started < 40 * 0.3
     assert len(looked) == 40 and all(one.error is not None for one in looked.values())
     assert "time limit of the whole run" in str(looked["check_39"].error)
@@ -109,7 +109,7 @@ def test_many_hanging_checks_end_with_the_run(evidence):
 
 def test_no_child_is_left(evidence):
     before = children(), threads()
-    run.look([check("a", hangs, "one"), check("b", fine, "two"), check("c", dies, "three")], evidence, 1.0)
+    lanes.look([check("a", hangs, "one"), check("b", fine, "two"), check("c", dies, "three")], evidence, 1.0)
     assert (children() - before[0], threads()) == (set(), before[1])
 
 
@@ -129,7 +129,7 @@ def test_gpu_checks_share_one_answer_of_nvml(nvml_simulator):
     machine.control("fault", "gpu", "2", "lost")
     code = """
 import json
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Check, Cost, Judgement
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -137,7 +137,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 def check(name, group):
     return Check(name, name, Cost.QUICK, lambda seen, expected: Judgement(), lane="gpu", gpu_groups=(group,))
 
-looked = run.look([check("a", "ecc"), check("b", "repair")], Evidence(Host(), {}, {}), 5.0)
+looked = lanes.look([check("a", "ecc"), check("b", "repair")], Evidence(Host(), {}, {}), 5.0)
 one, other = looked["a"].seen, looked["b"].seen
 print(json.dumps([one is other, [sorted(gpu.groups) for gpu in one.gpus], [gpu.fault is None for gpu in one.gpus]]))
 """

@@ -23,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import (
     to_dict,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.run import Looked
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.lanes import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     ORDER,
     Check,

@@ -18,7 +18,7 @@ DATA = pathlib.Path(__file__).resolve().parents[4] / "data" / "health"
 # Looks and judges as a real run does: in the lane's child process, under its limit, by the registry's entries.
 CODE = '''
 import json, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import plain, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes, plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.checks import CHECKS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
@@ -38,7 +38,7 @@ class Idle(Host):
 given = json.loads(sys.argv[1])
 host_device._GPU_SECONDS = peer_copies._STEP_SECONDS = given["gpu_seconds"]
 chosen = [check for check in CHECKS if check.id in given["only"]]
-looked = run.look(chosen, Evidence(Idle(), given["declared"], given["settings"]), 10.0)
+looked = lanes.look(chosen, Evidence(Idle(), given["declared"], given["settings"]), 10.0)
 expected = Expected("p", {}, given["declared"], merged(LIMITS, given["profile"], {}), {}, given["settings"], 0.0)
 print(json.dumps(plain(judge("n", Cost.ACTIVE, chosen, looked, expected))))
 '''

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import color
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run, silences, verdict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes, silences, verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks.silences import CHECK
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats import (
     NAMES,
@@ -54,7 +54,7 @@ def judged(found, observe=(), known=()):
         Check(name, name, Cost.PASSIVE, lambda seen, dummy: Judgement("seen", tuple(seen)), lambda dummy: None)
         for name in found
     )
-    looked = {name: run.Looked(tuple(findings), None, 0.0) for name, findings in found.items()}
+    looked = {name: lanes.Looked(tuple(findings), None, 0.0) for name, findings in found.items()}
     expected = Expected("x", {}, {}, {}, {}, {}, NOW, "gpu01")
     return verdict.judge("gpu01", Cost.PASSIVE, checks, looked, expected, known, observe=observe)
 
@@ -87,7 +87,7 @@ def test_what_is_observed_counts_for_nothing(observe, left, outcome):
 
 def test_a_check_that_could_not_be_made_is_observed_too():
     broken = Check("gpu_xid", "x", Cost.PASSIVE, lambda seen, dummy: Judgement(), lambda dummy: None)
-    looked = {"gpu_xid": run.Looked(None, NodeError("log", "it is gone", "look"), 0.0)}
+    looked = {"gpu_xid": lanes.Looked(None, NodeError("log", "it is gone", "look"), 0.0)}
     expected = Expected("x", {}, {}, {}, {}, {}, NOW)
     for observe, outcome in (((), Outcome.UNKNOWN), (("gpu_xid",), Outcome.PASS)):
         found = verdict.judge("gpu01", Cost.PASSIVE, (broken,), looked, expected, observe=observe)

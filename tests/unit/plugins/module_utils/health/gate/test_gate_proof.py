@@ -31,8 +31,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.set
     Settings,
     applied,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.lanes import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import run as remedy
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.run import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     NOT_COVERED,
     Cost,
@@ -372,7 +372,7 @@ def test_after_a_lost_record_a_node_without_a_whole_gpu_needs_clean_verdicts_alo
 
 
 def test_the_gate_knows_which_tool_is_missing(tmp_path, monkeypatch):
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes
     from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import tools
     from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
     from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Check, Expected, Judgement
@@ -385,7 +385,7 @@ def test_the_gate_knows_which_tool_is_missing(tmp_path, monkeypatch):
 
     for look, missing in ((lambda evidence: tools.need(evidence.host, {}, "ib_write_bw"), True), (fails, False)):
         check = Check("ib_bandwidth", "", Cost.ACTIVE, lambda seen, expected: Judgement(), look, seconds=20.0)
-        looked = run.look((check,), Evidence(Host(str(tmp_path)), {}, {}), 5.0)
+        looked = lanes.look((check,), Evidence(Host(str(tmp_path)), {}, {}), 5.0)
         expected = Expected("", {}, {}, {}, {}, {}, NOW)
         entry = Entry.of(judge("gpu01", Cost.ACTIVE, (check,), looked, expected))
         assert (entry.outcome, bool(entry.missing)) == (Outcome.UNKNOWN, missing)

@@ -16,7 +16,7 @@ import time
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run, types, verdict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes, types, verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_node, of_node_passive
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
@@ -106,9 +106,9 @@ def here(checks, evidence):
     looked = {}
     for check in checks:
         try:
-            looked[check.id] = run.Looked(check.look(evidence), None, 0.0)
+            looked[check.id] = lanes.Looked(check.look(evidence), None, 0.0)
         except NodeError as error:
-            looked[check.id] = run.Looked(None, error, 0.0)
+            looked[check.id] = lanes.Looked(None, error, 0.0)
     return looked
 
 
@@ -206,7 +206,7 @@ class HealthyNode:
             self.settings,
             time.time(),
         )
-        looked = run.look(checks, evidence, 1.0) if children else here(checks, evidence)
+        looked = lanes.look(checks, evidence, 1.0) if children else here(checks, evidence)
         return verdict.judge("node", level, checks, looked, expected)
 
     # The machine -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry, run, types, verdict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes, registry, types, verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import image
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import odd_versions
@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.data.image.images import 
 
 def judged(root, profile=None, declared=None):
     evidence = Evidence(Host(str(root.path)), declared or {}, {})
-    looked = {one.id: run.Looked(one.look(evidence), None, 0.0) for one in image.CHECKS}
+    looked = {one.id: lanes.Looked(one.look(evidence), None, 0.0) for one in image.CHECKS}
     expected = types.Expected("rack7", profile or {}, declared or {}, {}, {}, {}, 0.0)
     return verdict.judge("n1", Cost.PASSIVE, image.CHECKS, looked, expected)
 

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from typing import List, Sequence
 
 from .cuda import Device
+from .memory_kernels import MemoryKernels, Pattern
 from .ptx import memory
 
 _SAMPLE = 2**20
-# Blocks for each multiprocessor: as many as it can hold.
-_BLOCKS = 16
 
 
 class Contents:
@@ -26,12 +24,9 @@ class Contents:
 
     def __init__(self, device: Device, size: int, number: int) -> None:
         self._device, self._words = device, size // memory.WORD_BYTES
-        module = memory.text()
-        self._kernels = dict(zip(module.kernels, device.kernels(module.text, module.kernels)))
-        self._blocks = min(_BLOCKS * device.multiprocessors, -(-self._words // memory.THREADS))
-        self._report = device.memory(memory.REPORT_BYTES)
+        self._kernels = MemoryKernels(device)
         self.sent, self.received = device.memory(size), device.memory(size)
-        self._launch("write", self.sent, number)
+        self._kernels.launch(self.sent, size, None, _pattern(number))
         device.wait()
 
     def clear(self) -> None:
@@ -40,18 +35,18 @@ class Contents:
 
     def changed(self, source: int) -> str:
         """How what was received differs from what device ``source`` sends, or ""."""
-        self._device.fill(self._report, 0, memory.REPORT_BYTES // 4)
-        self._launch("compare", self.received, source, ctypes.c_uint64(self._report))
-        count, found = memory.report(self._device.read(self._report, memory.REPORT_BYTES))
+        self._kernels.clear()
+        self._kernels.launch(self.received, self._words * memory.WORD_BYTES, _pattern(source), None)
+        count, found = self._kernels.report()
         if not count:
             return ""
         text = "{0} of {1} words of 16 bytes differ, the first that was recorded at byte {2:#x}"
         return text.format(count, self._words, min(one.place for one in found) * memory.WORD_BYTES)
 
-    def _launch(self, kernel: str, pointer: int, number: int, *more: ctypes.c_uint64) -> None:
-        chunk = (ctypes.c_uint64(pointer), ctypes.c_uint32(self._words), ctypes.c_uint64(0), ctypes.c_uint32(0))
-        pattern = (ctypes.c_uint32(number + 1), ctypes.c_uint32(0))
-        self._device.launch(self._kernels[kernel], self._blocks, memory.THREADS, *chunk, *pattern, *more)
+
+def _pattern(number: int) -> Pattern:
+    """What device ``number`` sends; seed 0 would be the place alone."""
+    return Pattern(number + 1, 0)
 
 
 class Sample:

@@ -13,8 +13,9 @@ import dataclasses
 import statistics
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
+from .readings import FEWEST_SIBLINGS
+
 LINE = 128  # bytes: the checksums of the 32 lanes of a warp
-_FEWEST_SIBLINGS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,6 @@ def odd_gpus(results: Mapping[str, bytes]) -> Optional[Tuple[str, ...]]:
     if len(set(results.values())) <= 1:
         return ()
     common, gpus = collections.Counter(results.values()).most_common(1)[0]
-    if gpus < _FEWEST_SIBLINGS or 2 * gpus <= len(results):
+    if gpus < FEWEST_SIBLINGS or 2 * gpus <= len(results):
         return None
     return tuple(key for key, result in results.items() if result != common)

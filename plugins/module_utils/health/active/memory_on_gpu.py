@@ -12,15 +12,15 @@ the time is over.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import statistics
 import time
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ...core.resource import NodeError
 from . import apart
-from .cuda import Argument, Cuda, Device, Kernel
+from .cuda import Cuda, Device
+from .memory_kernels import MemoryKernels, Pattern
 from .ptx import memory
 
 SEED = 20260522
@@ -32,8 +32,6 @@ _SETUP_SECONDS = 60.0
 _KEPT = 256
 # The largest and the smallest piece, of all memory: launches cost nothing beside them, and little is left over.
 _PIECES, _SMALLEST_PIECES, _LEAST_BITS = 64, 4096, 8
-# 16 blocks of 256 threads: each multiprocessor has all the threads that it can hold, and the last ones end together.
-_BLOCKS = 16
 # Half of the cache may be kept for other data, so what was used before twice its size has left it.
 _CACHES = 2
 # The pass ends the test: the place of each one does not matter any more.
@@ -62,11 +60,6 @@ class Tested:
     by_host: str = ""
 
 
-class Pattern(NamedTuple):
-    seed: int
-    mask: int
-
-
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """One visit of all memory: ``wanted`` is compared, then ``written`` is written. None: that is left out."""
@@ -75,10 +68,6 @@ class Pass:
     wanted: Optional[Pattern]
     written: Optional[Pattern]
     down: bool
-
-    @property
-    def kernel(self) -> str:
-        return "write" if self.wanted is None else "compare" if self.written is None else "step"
 
 
 def passes(number: int) -> Tuple[Pass, ...]:
@@ -125,8 +114,7 @@ def test(cuda: Cuda, seconds: float, most: float) -> Tested:
     cuda.shows(1)
     device = cuda.open(0)
     apart.doing("compile the kernels", _SETUP_SECONDS)
-    module = memory.text()
-    kernels = dict(zip(module.kernels, device.kernels(module.text, module.kernels)))
+    kernels = MemoryKernels(device)
     apart.doing("allocate its memory", _SETUP_SECONDS)
     free, total = device.memory_sizes()
     bench = _Bench(device, kernels, total)
@@ -138,7 +126,7 @@ def test(cuda: Cuda, seconds: float, most: float) -> Tested:
                 break
             spent = bench.visit(one)
             read += one.wanted is not None
-            if one.kernel == "compare":
+            if one.written is None:
                 rates.append(bench.memory_bytes / spent / 1e9)
         number, longest = number + 1, max(longest, time.monotonic() - began)
     both_ways = bench.memory_bytes if read >= 2 else 0
@@ -147,12 +135,10 @@ def test(cuda: Cuda, seconds: float, most: float) -> Tested:
 
 
 class _Bench:
-    """All free memory of a device in pieces, and the report of the kernels."""
+    """All free memory of a device in pieces, and what the kernels reported."""
 
-    def __init__(self, device: Device, kernels: Dict[str, Kernel], total: int) -> None:
+    def __init__(self, device: Device, kernels: MemoryKernels, total: int) -> None:
         self._device, self._kernels = device, kernels
-        self._report = device.memory(memory.REPORT_BYTES)
-        self._clear()
         # Powers of two, so that the largest is the smallest doubled some times.
         smallest = 1 << max(_LEAST_BITS, (total // _SMALLEST_PIECES).bit_length() - 1)
         largest = smallest * (_SMALLEST_PIECES // _PIECES)
@@ -162,38 +148,25 @@ class _Bench:
         sizes = [size for dummy, size in self._pieces]
         self._firsts = [sum(sizes[:place]) // memory.WORD_BYTES for place in range(len(sizes))]
         self._orders = {down: order(sizes, device.cache_bytes, down) for down in (False, True)}
-        self._blocks = _BLOCKS * device.multiprocessors
         self.memory_bytes, self.wrong = sum(sizes), 0
         self.mismatches: List[memory.Mismatch] = []
-
-    def _clear(self) -> None:
-        self._device.fill(self._report, 0, memory.REPORT_BYTES // 4)
 
     def visit(self, one: Pass) -> float:
         """Make the pass over all pieces; the seconds that it took by the clock of the GPU."""
         apart.doing(one.title, _PASS_SECONDS)
         seconds = self._device.seconds_of(lambda: self._launch(one))
         if one.wanted is not None:
-            wrong, mismatches = memory.report(self._device.read(self._report, memory.REPORT_BYTES))
+            wrong, mismatches = self._kernels.report()
             if wrong:  # each pass has a whole report for itself
                 self.wrong += wrong
                 self.mismatches += mismatches
-                self._clear()
+                self._kernels.clear()
         return seconds
 
     def _launch(self, one: Pass) -> None:
-        tail: List[Argument] = []
-        if one.wanted is not None:
-            tail += [ctypes.c_uint32(value) for value in one.wanted] + [ctypes.c_uint64(self._report)]
-        if one.written is not None:
-            tail += [ctypes.c_uint32(value) for value in one.written]
         for place in self._orders[one.down]:
             pointer, size = self._pieces[place]
-            words = size // memory.WORD_BYTES
-            chunk = (ctypes.c_uint64(pointer), ctypes.c_uint32(words), ctypes.c_uint64(self._firsts[place]))
-            down = ctypes.c_uint32(0xFFFFFFFF if one.down else 0)
-            blocks = min(self._blocks, -(-words // memory.THREADS))
-            self._device.launch(self._kernels[one.kernel], blocks, memory.THREADS, *chunk, down, *tail)
+            self._kernels.launch(pointer, size, one.wanted, one.written, self._firsts[place], one.down)
 
 
 def places(mismatches: Sequence[memory.Mismatch]) -> str:

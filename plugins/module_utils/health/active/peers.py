@@ -38,7 +38,7 @@ from ..types import (
 )
 from . import apart, paths, survey, tools
 from .peer_copies import Pair, Things, copy_all, key_of
-from .readings import Reading, of_silent, untold, without_limits
+from .readings import FEWEST_SIBLINGS, Reading, of_silent, untold, without_limits
 
 FIGURE = "gpu_to_gpu_gigabytes_per_second"
 TOGETHER = "gpu_to_gpu_together_gigabytes_per_second"
@@ -286,7 +286,7 @@ def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told
     if threshold is not None:
         return _below(seen, rates_of, threshold, _BESIDE)
     kept = {pair: rate / alone[pair] for pair, rate in rates_of.items() if pair in seen.linked and pair in alone}
-    if share is None or len(kept) < _LEAST_GPUS:
+    if share is None or len(kept) < FEWEST_SIBLINGS:
         return []
     usual = statistics.median(kept.values())
     slow = {pair: rates_of[pair] for pair, part in kept.items() if share.outcome(part / usual) is not Outcome.PASS}
@@ -295,7 +295,6 @@ def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told
 
 
 _SHARE = 0.6
-_LEAST_GPUS = 3
 
 
 def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
@@ -310,7 +309,7 @@ def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
     partners = collections.Counter(one for one, dummy in seen.linked)
     joined = 2 * sum(1 for one in seen.measured if partners[one] > 1) > count
     findings = []
-    for one in seen.measured if count >= _LEAST_GPUS else ():
+    for one in seen.measured if count >= FEWEST_SIBLINGS else ():
         name, key = seen.things[one]
         usual = statistics.median([rate for other, rate in best.items() if other != one])
         if best[one] < _SHARE * usual and (joined or best[one] > 0):

@@ -53,7 +53,7 @@ class Figure:
 
 
 # Below this number there is no majority to tell which one is odd.
-_FEWEST_SIBLINGS = 3
+FEWEST_SIBLINGS = 3
 
 
 def unmeasured(thing: str, key: str, error: NodeError) -> Reading:
@@ -109,8 +109,13 @@ def _against_limit(reading: Reading, name: str, value: float, expected: Expected
     threshold = expected.thresholds.get(name)
     if threshold is None and figure.limit_of is not None and not reading.no_limit:
         threshold = figure.limit_of(reading.kind)
-        if threshold is not None and _slower_as_declared(expected):
-            threshold = replaced(threshold, fail=None)
+        # The limit of a product knows nothing of clocks and power that this node declares, so it warns at the most; a
+        # limit of the profile or of the settings is meant for this node.
+        if threshold is not None:
+            from ...resources.gpu_settings.wish import SECTION, makes_slower
+
+            if makes_slower(expected.declared.get(SECTION)):
+                threshold = replaced(threshold, fail=None)
     limit = None if threshold is None else threshold.limit(value)
     if threshold is None or limit is None:
         return []
@@ -121,17 +126,6 @@ def _against_limit(reading: Reading, name: str, value: float, expected: Expected
     if outcome is Outcome.FAIL:
         return [_low(outcome, reading, reason, figure.remedy, figure.action, Certainty.LIKELY, name)]
     return [_low(outcome, reading, reason, "watch it, and " + figure.remedy, Remedy.WATCH, Certainty.POSSIBLE, name)]
-
-
-def _slower_as_declared(expected: Expected) -> bool:
-    """Whether this node's own declaration limits clocks or power. The limit of a product knows nothing of that, so it
-    warns at the most; a limit of the profile or of the settings is meant for this node."""
-    section = expected.declared.get("gpu_settings") or {}
-    return any(
-        isinstance(one, Mapping)
-        and (isinstance(one.get("clocks"), Mapping) or isinstance(one.get("power_limit_watts"), (int, float)))
-        for one in (section, *(section.get("overrides") or ()))
-    )
 
 
 def _low(
@@ -153,7 +147,7 @@ def _against_siblings(seen: Readings, name: str, figure: Figure, expected: Expec
     findings = []
     for members in kinds.values():
         middle = statistics.median([value for dummy, value in members])
-        if len(members) < _FEWEST_SIBLINGS or middle <= 0:
+        if len(members) < FEWEST_SIBLINGS or middle <= 0:
             continue
         for reading, value in members:
             outcome = threshold.outcome(value / middle)

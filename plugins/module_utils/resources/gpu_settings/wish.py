@@ -267,3 +267,16 @@ def overrides_of(value: Any) -> Tuple[Override, ...]:
             raise _wrong(where + "gpu", "all is not one GPU", "put what holds for all GPUs beside overrides")
         overrides.append(Override(_selector(one["gpu"], where + "gpu"), Settings.from_options(one, where)))
     return tuple(overrides)
+
+
+def makes_slower(section: Any) -> bool:
+    """Whether a declared section, which nobody has validated, may make a GPU slower than it comes: it sets clocks or
+    power to a value of its own."""
+    if not isinstance(section, Mapping):
+        return False
+    overrides = section.get("overrides")
+    return any(
+        isinstance(one, Mapping)
+        and (isinstance(one.get("clocks"), Mapping) or isinstance(one.get("power_limit_watts"), (int, float)))
+        for one in (section, *(overrides if isinstance(overrides, (list, tuple)) else ()))
+    )

@@ -15,7 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import compute, equality, under_load
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
+    compute,
+    compute_on_gpu,
+    equality,
+    under_load,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.cuda import CudaError, PtxRefused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.ptx.arithmetic import KINDS, WARPS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Readings
@@ -146,14 +151,14 @@ def test_unequal_work_and_a_clock_without_time_are_not_compared():
     ],
 )
 def test_the_rounds_of_a_launch_are_bounded(rounds, seconds, wanted, planned):
-    assert compute.rounds_for(rounds, seconds, wanted) == planned
+    assert compute_on_gpu.rounds_for(rounds, seconds, wanted) == planned
 
 
 def taken(*launches):
-    tally = compute.Tally()
+    tally = compute_on_gpu.Tally()
     for rounds, odd, result in launches:
         sums, where = launch_of(odd, result, multiprocessors=8)
-        tally.take(compute.Launch(0.03, sums, where, [1] * len(where)), rounds)
+        tally.take(compute_on_gpu.Launch(0.03, sums, where, [1] * len(where)), rounds)
     return tally
 
 
@@ -162,7 +167,7 @@ def test_launches_are_compared_with_the_first_one_of_as_many_rounds():
     assert (tally.launches, dict(tally.wrong), tally.undecided, tally.changed) == (5, {3: 1}, 0, 0)
     assert taken((256, (), RIGHT), (256, (), WRONG)).changed == 1
     tally = taken((256, (), RIGHT))
-    launch = compute.Launch(0.03, RIGHT + WRONG, [0, 1], [1, 1])
+    launch = compute_on_gpu.Launch(0.03, RIGHT + WRONG, [0, 1], [1, 1])
     assert tally.take(launch, 256) is None and tally.undecided == 1
 
 
@@ -170,12 +175,12 @@ def test_launches_are_compared_with_the_first_one_of_as_many_rounds():
 
 
 def done_of(kind=F16, rate=545.0, **more):
-    return compute.Done(kind, rate, 20, RIGHT, times={sm: 1 + 0.0001 * (sm % 60) for sm in range(132)}, **more)
+    return compute_on_gpu.Done(kind, rate, 20, RIGHT, times={sm: 1 + 0.0001 * (sm % 60) for sm in range(132)}, **more)
 
 
 def seen_of(*gpus, product=H100, loads=()):
     """Each GPU is a list of kinds."""
-    answers = [compute.Answer(tuple(gpu)) if isinstance(gpu, (list, tuple)) else gpu for gpu in gpus]
+    answers = [compute_on_gpu.Answer(tuple(gpu)) if isinstance(gpu, (list, tuple)) else gpu for gpu in gpus]
     readings, computed = [], []
     for number, answer in enumerate(answers):
         thing, key = "GPU {0}".format(number), "gpu{0}".format(number)
@@ -292,7 +297,7 @@ def test_rates_that_nobody_published_have_no_limit(product, kind):
 
 
 def test_a_driver_that_refuses_one_kernel_covers_the_others():
-    refused = compute.Done(FP8, refused=PtxRefused("cuModuleLoadDataEx", 222, "Unsupported .version 8.4"))
+    refused = compute_on_gpu.Done(FP8, refused=PtxRefused("cuModuleLoadDataEx", 222, "Unsupported .version 8.4"))
     judgement = judged(*[[done_of(), refused]] * 4)
     assert judgement.findings == ()
     assert "not covered: FP8 tensor cores on 4 GPUs (the driver does not accept the PTX" in judgement.seen
@@ -309,25 +314,27 @@ def test_sms_that_ran_no_block_are_not_covered():
 
 
 def test_a_driver_that_refuses_all_kernels_is_unknown_with_a_remedy():
-    refused = [compute.Done(kind, refused=PtxRefused("cuModuleLoadDataEx", 222)) for kind in KINDS]
+    refused = [compute_on_gpu.Done(kind, refused=PtxRefused("cuModuleLoadDataEx", 222)) for kind in KINDS]
     judgement = judged(refused)
     assert told(judgement) == [("unknown", "", "gpu0", "look")]
     assert "newer NVIDIA driver" in judgement.findings[0].remedy
 
 
 def test_a_fault_names_the_gpu_and_the_kind_and_keeps_the_figures_of_others():
-    lost = compute.Answer((done_of(),), F32, CudaError("cuStreamSynchronize", 719))
+    lost = compute_on_gpu.Answer((done_of(),), F32, CudaError("cuStreamSynchronize", 719))
     judgement = judged([done_of(), done_of(F32, 60.0)], lost)
     assert told(judgement) == [("fail", "cuda_719", "gpu1", "reset_gpu")]
     assert judgement.findings[0].reason.startswith("FP32: ")
     assert {one.key for one in judgement.measured if one.name == F16.figure} == {"gpu0", "gpu1"}
-    silent = compute.Answer((), F16, NodeError("CUDA", "a kernel ended without an error and wrote no result", "x"))
+    silent = compute_on_gpu.Answer(
+        (), F16, NodeError("CUDA", "a kernel ended without an error and wrote no result", "x")
+    )
     assert told(judged(silent)) == [("unknown", "", "gpu0", "look")]
 
 
 def test_an_answer_crosses_the_process_boundary():
-    refused = compute.Done(FP8, refused=PtxRefused("cuModuleLoadDataEx", 222, "why"))
-    answer = compute.Answer((done_of(), refused), F32, CudaError("cuStreamSynchronize", 700))
+    refused = compute_on_gpu.Done(FP8, refused=PtxRefused("cuModuleLoadDataEx", 222, "why"))
+    answer = compute_on_gpu.Answer((done_of(), refused), F32, CudaError("cuStreamSynchronize", 700))
     back = pickle.loads(pickle.dumps(answer))
     assert back.done[0] == answer.done[0] and back.done[1].refused.log == "why"
     assert (back.error.code, back.error.fault) == ("cuda_700", "reset_gpu")
@@ -463,4 +470,4 @@ class Idle:
 
 def test_a_kernel_that_writes_nothing_proves_nothing():
     with pytest.raises(NodeError, match="ended without an error and wrote no result"):
-        compute._Launcher(Idle()).launch(None, 256)
+        compute_on_gpu._Launcher(Idle()).launch(None, 256)

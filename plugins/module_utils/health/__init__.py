@@ -9,6 +9,7 @@ the counters that the next verdicts are compared with.
 
 from __future__ import annotations
 
+import fnmatch
 import time
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
@@ -117,7 +118,7 @@ def examine(host: Host, node: str, options: Optional[Options] = None, tell: Tell
         declared = dict(declared, **{_PROFILE: options.profile})
     settings = declared.get(SECTION, {})
     now = time.time()
-    chosen = _left(registry.chosen(options.level, options.only, options.without), options.level, settings)
+    chosen = _left(registry.chosen(options.level, options.only, options.without), settings)
     evidence = Evidence(host, declared, settings)
     looked, again = run.with_load(chosen, evidence, options.call_timeout_seconds, tell, options.seconds, show)
     verdict = judge(
@@ -133,18 +134,12 @@ def examine(host: Host, node: str, options: Optional[Options] = None, tell: Tell
     return replaced(verdict, seconds=time.monotonic() - started)
 
 
-def _left(chosen: Sequence[Check], level: Cost, settings: Mapping[str, Any]) -> Tuple[Check, ...]:
-    """Those that the declaration does not leave out."""
+def _left(chosen: Sequence[Check], settings: Mapping[str, Any]) -> Tuple[Check, ...]:
+    """Those that the declaration does not leave out. What is no name of a check leaves nothing out, since a node must
+    not lose its verdict by its declaration: check ``silences`` warns of it."""
     thing = "setting without of section " + SECTION
-    given = settings.get("without", [])
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        remedy = "declare for health_gate a list of ids or patterns such as gpu_*, then converge the node"
-        raise NodeError(thing, "{0!r} is no list of checks".format(given), remedy)
-    try:
-        left = {check.id for check in registry.chosen(level, (), given)}
-    except Misuse as error:
-        raise NodeError(thing, "{0}: {1}".format(error.thing, error.reason), error.remedy) from error
-    kept = tuple(check for check in chosen if check.id in left)
+    patterns = registry.patterns(settings.get("without", []))[0]
+    kept = tuple(check for check in chosen if not any(fnmatch.fnmatchcase(check.id, one) for one in patterns))
     if not kept:
         raise NodeError(
             thing,

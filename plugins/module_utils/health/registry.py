@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 from ..core.resource import Misuse
 from .types import LEVELS, Check, Cost
@@ -70,10 +70,18 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
     return kept
 
 
+def patterns(given: Any) -> Tuple[Tuple[str, ...], Tuple[Any, ...]]:
+    """Of a declared list of checks to leave out: its texts, and what cannot be read as one."""
+    if not isinstance(given, (list, tuple)):
+        return (), (given,)
+    return tuple(one for one in given if isinstance(one, str)), tuple(one for one in given if not isinstance(one, str))
+
+
 def known(patterns: Sequence[str]) -> None:
     """:raises Misuse: one of them means no check of any level, nor one of an earlier release."""
     for pattern in patterns:
-        if pattern not in REPLACED and not _has(checks(Cost.ACTIVE), pattern):
+        # Active checks are imported only for what no other level has.
+        if pattern not in REPLACED and not any(_has(checks(level), pattern) for level in (Cost.PASSIVE, Cost.ACTIVE)):
             from ..core.nearest import nearest
 
             raise Misuse(

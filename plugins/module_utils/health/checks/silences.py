@@ -1,13 +1,15 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Silences and overrules that cannot be read, or that have ended, and limits and settings that no check uses: a person
-should put them in order. An overrule that holds is told as well, since a node comes back by it without its proof."""
+"""Silences and overrules that cannot be read, or that have ended, and limits, settings and names that no check uses: a
+person should put them in order. An overrule that holds is a warning as well, since a node returns by it without its
+proof."""
 
 from __future__ import annotations
 
 from typing import Any, List, Mapping
 
+from ...core.resource import Misuse
 from ..data import limit_names
 from ..data.setting_names import NUMBERS, OTHERS
 from ..formats.words import day
@@ -20,7 +22,10 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 _SILENCE = "correct options silences and observe of health_gate, then converge the node"
 _LAPSED = "correct option overrules of health_gate, then converge the node"
 _OVERRULE = "take it out of option overrules of health_gate when the node has proved well, then converge the node"
-_UNUSED = "correct options thresholds and settings of health_gate (limits of a profile: there), then converge the node"
+_UNUSED = (
+    "correct options thresholds, settings and without of health_gate (limits of a profile: there), then converge the "
+    "node"
+)
 # Of the section as a whole.
 _SECTION = ("silences", "observe", "overrules", "thresholds", "without")
 
@@ -42,6 +47,15 @@ def unused(settings: Mapping[str, Any], profile: Mapping[str, Any]) -> List[str]
         for name in settings
         if name not in names and name not in _SECTION
     ]
+    from .. import registry  # which imports this module
+
+    left_out, odd = registry.patterns(settings.get("without", []))
+    found += ["{0!r} of without (it is no name of a check)".format(one) for one in odd]
+    for pattern in left_out:
+        try:
+            registry.known((pattern,))
+        except Misuse as error:
+            found.append("{0!r} of without ({1})".format(pattern, error.remedy))
     tools = settings.get("tools")
     if isinstance(tools, Mapping) and "python" in tools:
         found.append("setting tools.python ({0})".format(limit_names.instead("tools.python", ())))

@@ -95,6 +95,30 @@ def test_what_checks_use_is_no_finding():
     assert judged(given, {"thresholds": {"our_own_figure": LOW}}) == ()
 
 
+@pytest.mark.parametrize(
+    "without, words",
+    [
+        (["memory_swap", "gpu_gem"], "'gpu_gem' of without ("),
+        ("memory_swap", "'memory_swap' of without (it is no name of a check)"),
+        (7, "7 of without"),
+        (["memory_swap", 7], "7 of without"),
+    ],
+)
+@pytest.mark.parametrize("level", ["quick", "passive"])
+def test_a_node_keeps_its_verdict_whatever_it_leaves_out(tmp_path, without, words, level):
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"health": {"without": without}}))
+    only = ("silences", "memory_swap") if level == "passive" else ("scratch_*",)
+    verdict = health.examine(Host(str(tmp_path)), "n1", health.Options(only=only, level=health.Cost(level)))
+    ran = {one.id for one in verdict.results}
+    if level == "passive":
+        assert ("memory_swap" in ran) == (not isinstance(without, list)), "a name that is right still counts"
+        (told,) = [one for check, one in verdict.findings if check == "silences"]
+        assert told.code == "not_used" and words in told.reason
+    else:
+        assert verdict.level is health.Cost.QUICK
+
+
 @pytest.mark.parametrize("limits", [7, {"swap_used_bytes": 7}, {"swap_used_bytes": {"warn": 1}}, {"swap": LOW}])
 def test_a_node_keeps_its_verdict_whatever_its_limits_are(tmp_path, limits):
     (tmp_path / "etc/gpu_node").mkdir(parents=True)

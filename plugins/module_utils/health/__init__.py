@@ -170,7 +170,19 @@ def _expected(
         now=now,
         node=node,
         uptime_seconds=uptime_seconds(host) if patient else None,
+        no_checks=_no_checks(settings),
     )
+
+
+def _no_checks(settings: Mapping[str, Any]) -> Tuple[Tuple[str, str], ...]:
+    patterns, odd = registry.patterns(settings.get("without", []))
+    found = [(repr(one), "it is no name of a check") for one in odd]
+    for pattern in patterns:
+        try:
+            registry.known((pattern,))
+        except Misuse as error:
+            found.append((repr(pattern), error.remedy))
+    return tuple(found)
 
 
 def undone(node: str, error: NodeError, level: Cost = Cost.PASSIVE) -> Verdict:

@@ -190,6 +190,7 @@ class Expected:
 
     ``settings`` are those of section ``health`` of the declaration; ``now`` is in seconds since 1970. ``origins`` are
     the points of each counter in the baseline, oldest first. ``uptime_seconds``: since the boot; None: unknown.
+    ``no_checks``: what the declaration leaves out and is no check, each with what to write instead.
     """
 
     profile_name: str
@@ -201,6 +202,7 @@ class Expected:
     now: float
     node: str = ""
     uptime_seconds: Optional[float] = None
+    no_checks: Tuple[Tuple[str, str], ...] = ()
 
     def growth(self, figure: Measured, seconds: Optional[float] = None) -> Optional[Growth]:
         """The growth of a counter within the last day, or the longer window that the baseline has for it.

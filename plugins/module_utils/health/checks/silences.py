@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping
 
-from ...core.resource import Misuse
 from ..data import limit_names
 from ..data.setting_names import NUMBERS, OTHERS
 from ..formats.words import day
@@ -47,15 +46,6 @@ def unused(settings: Mapping[str, Any], profile: Mapping[str, Any]) -> List[str]
         for name in settings
         if name not in names and name not in _SECTION
     ]
-    from .. import registry  # which imports this module
-
-    left_out, odd = registry.patterns(settings.get("without", []))
-    found += ["{0!r} of without (it is no name of a check)".format(one) for one in odd]
-    for pattern in left_out:
-        try:
-            registry.known((pattern,))
-        except Misuse as error:
-            found.append("{0!r} of without ({1})".format(pattern, error.remedy))
     tools = settings.get("tools")
     if isinstance(tools, Mapping) and "python" in tools:
         found.append("setting tools.python ({0})".format(limit_names.instead("tools.python", ())))
@@ -86,6 +76,7 @@ def judge(dummy: None, expected: Expected) -> Judgement:
         for code, text in told
     )
     left = unused(expected.settings, expected.profile)
+    left += ["{0} of without ({1})".format(*one) for one in expected.no_checks]
     if left:
         reason = "no check uses " + ", ".join(left)
         findings += (Finding(Outcome.WARN, "section health", reason, _UNUSED, Remedy.CONFIGURE, code="not_used"),)

@@ -95,7 +95,7 @@ def test_gpus_that_cannot_be_tested_are_named_and_the_others_pass(machine, healt
         (
             "call cuMemAlloc_v2 gpu 3 after 9 return 2",
             ("memory_not_allocated", "unknown", "configure"),
-            "12% of its free memory",
+            "13% of its free memory",
         ),
         ("call cuLaunchKernel gpu 4 kill", ("", "unknown", "look"), "measured it died (write pattern 1 of 6)"),
     ]

@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
     memory_by_host,
+    memory_kernels,
     memory_on_gpu,
     memory_patterns,
 )
@@ -305,3 +306,32 @@ def test_no_two_cells_that_one_address_line_tells_apart_hold_the_same_word(monke
     distance = (memory_by_host.chunk_of(80 * 2**30) - memory_patterns.SHIFT) // 4
     apart = {times * distance for times in range(1, 4096)}  # 1 TiB
     assert not apart & {2**bit for bit in range(40)}
+
+
+class Recorded:
+    """Records the launches of a device."""
+
+    multiprocessors = 1
+
+    def __init__(self):
+        self.launched = []
+
+    def kernels(self, text, names):
+        return names
+
+    def memory(self, size):
+        return 64
+
+    def fill(self, *dummy):
+        pass
+
+    def launch(self, kernel, blocks, threads, *arguments):
+        self.launched.append((kernel, blocks, *(one.value for one in arguments)))
+
+
+@pytest.mark.parametrize("down, turned", [(False, 0), (True, 0xFFFFFFFF)])
+def test_a_launch_has_the_parameters_in_the_order_of_the_text_and_its_direction(down, turned):
+    device = Recorded()
+    kernels = memory_kernels.MemoryKernels(device)
+    kernels.launch(4096, 1600, memory_kernels.Pattern(1, 2), memory_kernels.Pattern(3, 4), 7, down)
+    assert device.launched == [("step", 1, 4096, 100, 7, turned, 1, 2, 64, 3, 4)]

@@ -80,6 +80,7 @@ GPUS: Tuple[Tuple[str, str, str], ...] = (
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
         'sum without (memory) (gpu_node_gpu_ecc_errors_total{corrected="false"})',
     ),
+    ("gpu_pcie_replays_total", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "gpu_node_gpu_pcie_replays_total"),
 )
 #: dcgm-exporter's word for a slow-down, and NVML's.
 _SLOWED: Dict[str, str] = {
@@ -97,6 +98,62 @@ _EVENT = 'label_replace(DCGM_EXP_CLOCK_EVENTS_COUNT{{clock_event="{0}"}} > 0, "r
 def _slowed() -> str:
     parts = [_EVENT.format(theirs, ours) for theirs, ours in _SLOWED.items()]
     return _either(" else ".join(parts), "gpu_node_gpu_slowed", "reason")
+
+
+def _nvlink_errors() -> str:
+    """DCGM counts each kind of error in a field of its own; the gate counts them by the PCI address of the GPU."""
+    kinds = "CRC_FLIT|CRC_DATA|REPLAY|RECOVERY"
+    dcgm = "max by (__name__, {0}) ({{__name__=~'DCGM_FI_DEV_NVLINK_({1})_ERROR_COUNT_TOTAL'}})".format(_BY, kinds)
+    counted = "{__name__=~'gpu_node_health_figure_gpu_nvlink_(crc|replay|recovery|packet)_errors_total'}"
+    address = "cluster, hostname, pci_bus_id"
+    ours = "sum by ({0}) ({1}) * on ({0}) group_right () (gpu_node_gpu_up * 0 + 1)".format(address, counted)
+    return "sum by ({0}) ({1}) or on ({2}) {3}".format(_BY, dcgm, PLACE, _of_gpu(ours))
+
+
+#: What node exporter counts as errors of a port.
+_PORT_ERRORS = (
+    "symbol_error|link_error_recovery|link_downed|port_errors_received|local_link_integrity_errors"
+    "|excessive_buffer_overrun_errors"
+)
+_PORT = "cluster, hostname, device, port"
+
+
+def _ports() -> List[Rule]:
+    """InfiniBand and RoCE ports, from node exporter. State 4 is ACTIVE."""
+    moved = "sum by ({0}) (rate(node_infiniband_port_data_{1}_bytes_total[5m]))"
+    errors = "sum by ({0}) ({{__name__=~'node_infiniband_({1})_total'}})"
+    return [
+        Rule("gpu_node:ib_port_up", "max by ({0}) (node_infiniband_state_id == bool 4)".format(_PORT)),
+        Rule("gpu_node:ib_port_errors_total", errors.format(_PORT, _PORT_ERRORS)),
+        Rule("gpu_node:ib_port_sent:bytes_per_second", moved.format(_PORT, "transmitted")),
+        Rule("gpu_node:ib_port_received:bytes_per_second", moved.format(_PORT, "received")),
+    ]
+
+
+#: A verdict or a reading of GPUs is stale after this many of its intervals, and not before this many seconds.
+STALE_INTERVALS, VERDICT_STALE_SECONDS = 3, 1800
+
+
+def older(timestamp: str, interval: str, intervals: float, seconds: float, by: str) -> str:
+    """The age of a file, where it is stale. Nodes with an older version of the collection report no interval."""
+    written = "max by ({0}) ({1})".format(by, timestamp)
+    limit = "clamp_min(max by ({0}) ({1}) * {2:g}, {3:g})".format(by, interval, intervals, seconds)
+    return "time() - {0} > ({1} or {0} * 0 + {2:g})".format(written, limit, seconds)
+
+
+def _node_outcome() -> str:
+    """0 pass, 1 warn, 2 unknown, 3 fail. A stale verdict is unknown."""
+    by = ", ".join(TARGET)
+    outcome = "gpu_node_health_outcome{{outcome='{0}'}} * {1}"
+    known = " or ".join(outcome.format(name, place) for place, name in enumerate(("pass", "warn", "unknown", "fail")))
+    stale = older(
+        "gpu_node_health_timestamp_seconds",
+        "gpu_node_health_interval_seconds",
+        STALE_INTERVALS,
+        VERDICT_STALE_SECONDS,
+        by,
+    )
+    return "({0}) * 0 + 2 or max by ({1}) ({2})".format(stale, by, known)
 
 
 def _job(name: str, how: str, of: str) -> Rule:
@@ -131,6 +188,7 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
     """Name, seconds between two evaluations, rules. A group reads what the ones before it wrote."""
     gpus = [Rule("gpu_node:" + name, _either(dcgm, ours)) for name, dcgm, ours in GPUS]
     gpus.append(Rule("gpu_node:gpu_slowed", _slowed()))
+    gpus.append(Rule("gpu_node:gpu_nvlink_errors_total", _nvlink_errors()))
     # Of an instance only its memory is told of every GPU that has instances.
     jobs = 'DCGM_FI_DEV_FB_USED{hpc_job!=""} * 0 + 1'
     gpus.append(Rule("gpu_node:gpu_job", _either(jobs, "gpu_node_gpu_job", "hpc_job")))
@@ -148,6 +206,8 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
     of_nodes = [
         # By its number: where a GPU has instances, DCGM may tell of these alone.
         Rule("gpu_node:node_gpus", "count by ({0}) (count by ({0}, gpu) (gpu_node:gpu_up == 1))".format(target)),
+        Rule("gpu_node:node_outcome", _node_outcome()),
+        *_ports(),
         Rule("gpu_node:node_sick", 'max by ({0}) (gpu_node_health_outcome{{outcome="fail"}})'.format(target)),
         # A failure that is over, and one that is not.
         Rule("gpu_node:node_failures:7d", "resets(gpu_node:node_sick[7d]) + gpu_node:node_sick"),

@@ -9,15 +9,17 @@ DCGM's value stays.
 
 from __future__ import annotations
 
+import re
 import textwrap
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, Match, NamedTuple, Sequence, Tuple
 
 #: What a scrape target is, and then what a GPU is.
 TARGET = ("cluster", "hostname", "profile", "partition", "rack")
-GPU = ("gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
-#: One GPU or instance of the fleet.
-PLACE = "cluster, hostname, gpu, GPU_I_ID"
-_BY = ", ".join((*TARGET, *GPU))
+GPU = ("gpu", "UUID", "modelName")
+INSTANCE = ("GPU_I_ID", "GPU_I_PROFILE")
+#: One GPU of the fleet, and one GPU or instance.
+WHOLE = "cluster, hostname, gpu"
+PLACE = WHOLE + ", GPU_I_ID"
 #: Seconds between two evaluations, by the group; what is summed up over time is multiplied by them.
 STEP, NODE_STEP, SLOW_STEP = 30, 60, 300
 
@@ -25,62 +27,103 @@ STEP, NODE_STEP, SLOW_STEP = 30, 60, 300
 class Rule(NamedTuple):
     record: str
     expr: str
+    labels: Mapping[str, str] = {}
 
 
-def _of_gpu(expr: str, more: str = "") -> str:
-    return "max by ({0}{1}) ({2})".format(_BY, ", " + more if more else "", expr)
+def _labels(*more: str) -> str:
+    return ", ".join((*TARGET, *GPU, *more))
 
 
-def _either(dcgm: str, ours: str, more: str = "") -> str:
-    """``dcgm`` may be several, the better ones first."""
-    on = PLACE + (", " + more if more else "")
-    return " or on ({0}) ".format(on).join(_of_gpu(one, more) for one in [*dcgm.split(" else "), ours] if one)
+def _named(expr: str) -> str:
+    """The series of targets without the label hostname, which have it from the exporter as Hostname."""
+    own = re.sub(r"(DCGM_\w+)(?:\{([^}]*)\})?", _unnamed, expr)
+    return 'label_replace({0}, "hostname", "$1", "Hostname", "(.+)")'.format(own)
 
 
-#: Name, what DCGM has for it, what our file has for it.
-GPUS: Tuple[Tuple[str, str, str], ...] = (
-    ("gpu_busy:ratio", "DCGM_FI_PROF_GR_ENGINE_ACTIVE else DCGM_FI_DEV_GPU_UTIL / 100", "gpu_node_gpu_busy_ratio"),
-    ("gpu_sm_active:ratio", "DCGM_FI_PROF_SM_ACTIVE", "gpu_node_gpu_sm_active_ratio"),
-    ("gpu_sm_occupancy:ratio", "DCGM_FI_PROF_SM_OCCUPANCY", "gpu_node_gpu_sm_occupancy_ratio"),
-    ("gpu_tensor_active:ratio", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gpu_node_gpu_tensor_active_ratio"),
-    ("gpu_dram_active:ratio", "DCGM_FI_PROF_DRAM_ACTIVE", "gpu_node_gpu_dram_active_ratio"),
-    ("gpu_fp64_active:ratio", "DCGM_FI_PROF_PIPE_FP64_ACTIVE", "gpu_node_gpu_fp64_active_ratio"),
-    ("gpu_fp32_active:ratio", "DCGM_FI_PROF_PIPE_FP32_ACTIVE", "gpu_node_gpu_fp32_active_ratio"),
-    ("gpu_fp16_active:ratio", "DCGM_FI_PROF_PIPE_FP16_ACTIVE", "gpu_node_gpu_fp16_active_ratio"),
-    ("gpu_memory_used:bytes", "DCGM_FI_DEV_FB_USED * 1048576", "gpu_node_gpu_memory_used_bytes"),
+def _unnamed(match: Match[str]) -> str:
+    # The first matcher is empty and ends the search where no exporter is that old.
+    return "{0}{{{1}}}".format(match[1], ",".join(['Hostname!="",hostname=""', *filter(None, [match[2]])]))
+
+
+def _either(dcgm: Sequence[str], ours: Sequence[str], more: Tuple[str, ...] = INSTANCE) -> str:
+    """The first that has it, by GPU (and ``more``), the better ones first."""
+    by = _labels(*more)
+    parts = []
+    for one in dcgm:
+        # vector(1) has no labels, so this leaves out what has no hostname: nodes would become one.
+        parts.append("max by ({0}) ({1}) unless on (hostname) vector(1)".format(by, one))
+        parts.append("max by ({0}) ({1})".format(by, _named(one)))
+    parts += ["max by ({0}) ({1})".format(by, one) for one in ours]
+    on = ", ".join([WHOLE, *(one for one in more if one != "GPU_I_PROFILE")])
+    return " or on ({0}) ".format(on).join(parts)
+
+
+#: Name, what DCGM has for it, what our file has for it: the first that is there. Of each GPU, and of each instance.
+PARTS: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
+    (
+        "gpu_busy:ratio",
+        ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL / 100"),
+        # NVML has no utilisation of a GPU that is divided.
+        ("gpu_node_gpu_busy_ratio", 'gpu_node_gpu_sm_active_ratio{GPU_I_ID!=""}'),
+    ),
+    ("gpu_sm_active:ratio", ("DCGM_FI_PROF_SM_ACTIVE",), ("gpu_node_gpu_sm_active_ratio",)),
+    ("gpu_sm_occupancy:ratio", ("DCGM_FI_PROF_SM_OCCUPANCY",), ("gpu_node_gpu_sm_occupancy_ratio",)),
+    ("gpu_tensor_active:ratio", ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",), ("gpu_node_gpu_tensor_active_ratio",)),
+    ("gpu_dram_active:ratio", ("DCGM_FI_PROF_DRAM_ACTIVE",), ("gpu_node_gpu_dram_active_ratio",)),
+    ("gpu_fp64_active:ratio", ("DCGM_FI_PROF_PIPE_FP64_ACTIVE",), ("gpu_node_gpu_fp64_active_ratio",)),
+    ("gpu_fp32_active:ratio", ("DCGM_FI_PROF_PIPE_FP32_ACTIVE",), ("gpu_node_gpu_fp32_active_ratio",)),
+    ("gpu_fp16_active:ratio", ("DCGM_FI_PROF_PIPE_FP16_ACTIVE",), ("gpu_node_gpu_fp16_active_ratio",)),
+    ("gpu_memory_used:bytes", ("DCGM_FI_DEV_FB_USED * 1048576",), ("gpu_node_gpu_memory_used_bytes",)),
     (
         "gpu_memory_total:bytes",
-        "(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE + DCGM_FI_DEV_FB_RESERVED) * 1048576 else "
-        "(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) * 1048576",
-        "gpu_node_gpu_memory_total_bytes",
+        (
+            "(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE + DCGM_FI_DEV_FB_RESERVED) * 1048576",
+            "(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) * 1048576",
+        ),
+        ("gpu_node_gpu_memory_total_bytes",),
     ),
-    ("gpu_temperature:celsius", "DCGM_FI_DEV_GPU_TEMP", "gpu_node_gpu_temperature_celsius"),
-    ("gpu_memory_temperature:celsius", "DCGM_FI_DEV_MEMORY_TEMP", "gpu_node_gpu_memory_temperature_celsius"),
-    ("gpu_power:watts", "DCGM_FI_DEV_POWER_USAGE", "gpu_node_gpu_power_watts"),
-    ("gpu_power_limit:watts", "DCGM_FI_DEV_POWER_MGMT_LIMIT", "gpu_node_gpu_power_limit_watts"),
-    ("gpu_energy:joules_total", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION / 1000", "gpu_node_gpu_energy_joules_total"),
-    ("gpu_sm_clock:hertz", "DCGM_FI_DEV_SM_CLOCK * 1000000", "gpu_node_gpu_sm_clock_hertz"),
-    ("gpu_pcie_sent:bytes_per_second", "DCGM_FI_PROF_PCIE_TX_BYTES", "gpu_node_gpu_pcie_sent_bytes_per_second"),
+)
+#: The same of what a GPU has as a whole. DCGM reports it again for each instance, with the value of the GPU.
+WHOLES: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
+    ("gpu_temperature:celsius", ("DCGM_FI_DEV_GPU_TEMP",), ("gpu_node_gpu_temperature_celsius",)),
+    ("gpu_memory_temperature:celsius", ("DCGM_FI_DEV_MEMORY_TEMP",), ("gpu_node_gpu_memory_temperature_celsius",)),
+    ("gpu_power:watts", ("DCGM_FI_DEV_POWER_USAGE",), ("gpu_node_gpu_power_watts",)),
+    ("gpu_power_limit:watts", ("DCGM_FI_DEV_POWER_MGMT_LIMIT",), ("gpu_node_gpu_power_limit_watts",)),
+    (
+        "gpu_energy:joules_total",
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION / 1000",),
+        ("gpu_node_gpu_energy_joules_total",),
+    ),
+    ("gpu_sm_clock:hertz", ("DCGM_FI_DEV_SM_CLOCK * 1000000",), ("gpu_node_gpu_sm_clock_hertz",)),
+    (
+        "gpu_pcie_sent:bytes_per_second",
+        ("DCGM_FI_PROF_PCIE_TX_BYTES",),
+        ("gpu_node_gpu_pcie_sent_bytes_per_second",),
+    ),
     (
         "gpu_pcie_received:bytes_per_second",
-        "DCGM_FI_PROF_PCIE_RX_BYTES",
-        "gpu_node_gpu_pcie_received_bytes_per_second",
+        ("DCGM_FI_PROF_PCIE_RX_BYTES",),
+        ("gpu_node_gpu_pcie_received_bytes_per_second",),
     ),
-    ("gpu_nvlink_sent:bytes_per_second", "DCGM_FI_PROF_NVLINK_TX_BYTES", "gpu_node_gpu_nvlink_sent_bytes_per_second"),
+    (
+        "gpu_nvlink_sent:bytes_per_second",
+        ("DCGM_FI_PROF_NVLINK_TX_BYTES",),
+        ("gpu_node_gpu_nvlink_sent_bytes_per_second",),
+    ),
     (
         "gpu_nvlink_received:bytes_per_second",
-        "DCGM_FI_PROF_NVLINK_RX_BYTES",
-        "gpu_node_gpu_nvlink_received_bytes_per_second",
+        ("DCGM_FI_PROF_NVLINK_RX_BYTES",),
+        ("gpu_node_gpu_nvlink_received_bytes_per_second",),
     ),
-    ("gpu_up", "DCGM_FI_DEV_SM_CLOCK * 0 + 1", "gpu_node_gpu_up"),
-    ("gpu_row_remap_failed", "DCGM_FI_DEV_ROW_REMAP_FAILURE", "gpu_node_gpu_row_remap_failed"),
-    ("gpu_row_remap_pending", "DCGM_FI_DEV_ROW_REMAP_PENDING", "gpu_node_gpu_row_remap_pending"),
+    ("gpu_up", ("DCGM_FI_DEV_SM_CLOCK * 0 + 1",), ("gpu_node_gpu_up",)),
+    ("gpu_row_remap_failed", ("DCGM_FI_DEV_ROW_REMAP_FAILURE",), ("gpu_node_gpu_row_remap_failed",)),
+    ("gpu_row_remap_pending", ("DCGM_FI_DEV_ROW_REMAP_PENDING",), ("gpu_node_gpu_row_remap_pending",)),
     (
         "gpu_uncorrected_errors_total",
-        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        'sum without (memory) (gpu_node_gpu_ecc_errors_total{corrected="false"})',
+        ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",),
+        ('sum without (memory) (gpu_node_gpu_ecc_errors_total{corrected="false"})',),
     ),
-    ("gpu_pcie_replays_total", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "gpu_node_gpu_pcie_replays_total"),
+    ("gpu_pcie_replays_total", ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER",), ("gpu_node_gpu_pcie_replays_total",)),
 )
 #: dcgm-exporter's word for a slow-down, and NVML's.
 _SLOWED: Dict[str, str] = {
@@ -93,21 +136,51 @@ _SLOWED: Dict[str, str] = {
 
 
 _EVENT = 'label_replace(DCGM_EXP_CLOCK_EVENTS_COUNT{{clock_event="{0}"}} > 0, "reason", "{1}", "", "") * 0 + 1'
+#: Reasons for which a GPU of a job is slower than it could be; idle is not one.
+SLOWED = (*_SLOWED.values(), "sync_boost", "application_clocks_setting")
 
 
 def _slowed() -> str:
     parts = [_EVENT.format(theirs, ours) for theirs, ours in _SLOWED.items()]
-    return _either(" else ".join(parts), "gpu_node_gpu_slowed", "reason")
+    return _either(parts, ["gpu_node_gpu_slowed"], ("reason",))
+
+
+def _jobs() -> str:
+    """Which job has which GPU or instance. A pod is a job with the name NAMESPACE/POD."""
+    # Memory is a value of each GPU and of each instance. Without honorLabels the labels of the pod that has the GPU
+    # are exported_*, and with it the labels of the exporter's own pod remain at a GPU that no pod has.
+    pod = 'label_join(DCGM_FI_DEV_FB_USED{{{0}pod!="",hpc_job=""{1}}}, "hpc_job", "/", "{0}namespace", "{0}pod")'
+    dcgm = [
+        'DCGM_FI_DEV_FB_USED{hpc_job!=""} * 0 + 1',
+        pod.format("exported_", "") + " * 0 + 1",
+        pod.format("", ',pod!~".*dcgm-exporter.*",exported_pod=""') + " * 0 + 1",
+    ]
+    return _either(dcgm, ["gpu_node_gpu_job"], (*INSTANCE, "hpc_job"))
+
+
+_INSTANCES = 'gpu_node:gpu_memory_used:bytes{GPU_I_ID!=""}'
+#: The share of its GPU: 1, or that of an instance. All instances of a GPU count alike.
+_SHARES = (
+    "({0} * 0 + 1) / on ({1}) group_left () count by ({1}) ({0}) or (gpu_node:gpu_up == 1 unless on ({1}) {0})".format(
+        _INSTANCES, WHOLE
+    )
+)
+#: Of each job, GPU and instance: which share of the GPU it has, divided between those that share it.
+_HELD = (
+    "gpu_node:gpu_job * on ({0}) group_left () gpu_node:gpu_share:ratio "
+    "/ on ({0}) group_left () count by ({0}) (gpu_node:gpu_job)".format(PLACE)
+)
 
 
 def _nvlink_errors() -> str:
     """DCGM counts each kind of error in a field of its own; the gate counts them by the PCI address of the GPU."""
     kinds = "CRC_FLIT|CRC_DATA|REPLAY|RECOVERY"
-    dcgm = "max by (__name__, {0}) ({{__name__=~'DCGM_FI_DEV_NVLINK_({1})_ERROR_COUNT_TOTAL'}})".format(_BY, kinds)
+    fields = "{{__name__=~'DCGM_FI_DEV_NVLINK_({0})_ERROR_COUNT_TOTAL'}}".format(kinds)
+    dcgm = "sum by ({0}) (max by (__name__, {0}) ({1}))".format(_labels(), fields)
     counted = "{__name__=~'gpu_node_health_figure_gpu_nvlink_(crc|replay|recovery|packet)_errors_total'}"
     address = "cluster, hostname, pci_bus_id"
     ours = "sum by ({0}) ({1}) * on ({0}) group_right () (gpu_node_gpu_up * 0 + 1)".format(address, counted)
-    return "sum by ({0}) ({1}) or on ({2}) {3}".format(_BY, dcgm, PLACE, _of_gpu(ours))
+    return "{0} or on ({1}) max by ({2}) ({3})".format(dcgm, WHOLE, _labels(), ours)
 
 
 #: What node exporter counts as errors of a port.
@@ -157,55 +230,99 @@ def _node_outcome() -> str:
 
 
 def _job(name: str, how: str, of: str) -> Rule:
-    expr = "{0} by (cluster, hpc_job) (gpu_node:gpu_job * on ({1}) group_left () gpu_node:{2})"
-    return Rule("gpu_node:job_" + name, expr.format(how, PLACE, of))
+    expr = "{0}by (cluster, hpc_job) ({1}gpu_node:gpu_job * on ({2}) group_left () gpu_node:{3})"
+    words = how.split(" ")
+    return Rule(
+        "gpu_node:job_" + name, expr.format(words[0] + " ", "".join(one + ", " for one in words[1:]), PLACE, of)
+    )
+
+
+def _job_slowed() -> Rule:
+    """One reason after the other: two jobs may share a GPU, and a GPU may have two reasons."""
+    gpus = "group by (hpc_job, {0}) (gpu_node:gpu_job)".format(WHOLE)
+    one = 'count by (cluster, hpc_job, reason) ({0} * on ({1}) group_left (reason) gpu_node:gpu_slowed{{reason="{2}"}})'
+    return Rule("gpu_node:job_slowed_gpus", " or ".join(one.format(gpus, WHOLE, reason) for reason in SLOWED))
 
 
 _IDLE = 0.05
 
 
-def _fleet() -> Rule:
-    """Each whole GPU is in one state: nobody's, or of a job and busy, idle, or idle for half an hour and so wasted."""
-    whole = "max by (cluster, profile, hostname, gpu) (gpu_node:gpu_up) == 1"
-    job = "group by (cluster, hostname, gpu) (gpu_node:gpu_job)"
-    on = "on (cluster, hostname, gpu)"
-    own = "({0}) and {1} ({2})".format(whole, on, job)
-    busy = 'gpu_node:gpu_busy:ratio{GPU_I_ID=""}'
-    idle = "{0} < {1}".format(busy, _IDLE)
-    before = "group by (cluster, hostname, gpu) (gpu_node:gpu_job offset 30m)"
-    long = "max_over_time({0}[30m]) < {1} and {2} ({3})".format(busy, _IDLE, on, before)
+def _fleet() -> List[Rule]:
+    """Each share of a GPU has one state: no job has it, or a job has it and it is busy, idle, idle for half an hour
+    (wasted), or unknown, where nothing reports its activity."""
+    parts, job = "gpu_node:gpu_share:ratio", "gpu_node:gpu_job"
+    active = "gpu_node:gpu_active_of_job:ratio"
+    on = "on ({0})".format(PLACE)
+    idle = "{0} < {1}".format(active, _IDLE)
+    long = "max_over_time({0}[30m]) < {1} and {2} {0} offset 30m and {2} {0}".format(active, _IDLE, on)
     states = (
-        ("unallocated", "({0}) unless {1} ({2})".format(whole, on, job)),
-        ("busy", "({0}) unless {1} ({2})".format(own, on, idle)),
-        ("idle", "({0}) and {1} ({2}) unless {1} ({3})".format(own, on, idle, long)),
-        ("wasted", "({0}) and {1} ({2})".format(own, on, long)),
+        ("unallocated", "{0} unless {1} {2}".format(parts, on, job)),
+        ("busy", "{0} and {1} ({2} >= {3})".format(parts, on, active, _IDLE)),
+        ("idle", "{0} and {1} ({2}) unless {1} ({3})".format(parts, on, idle, long)),
+        ("wasted", "{0} and {1} ({2})".format(parts, on, long)),
+        ("unknown", "{0} and {1} {2} unless {1} {3}".format(parts, on, job, active)),
     )
-    counted = 'label_replace(count by (cluster, profile) ({0}), "state", "{1}", "", "")'
-    return Rule("gpu_node:fleet_gpus", " or ".join(counted.format(expr, name) for name, expr in states))
+    counted = 'label_replace(round(sum by (cluster, profile) ({0}), 0.001), "state", "{1}", "", "")'
+    return [
+        Rule(active, "gpu_node:gpu_busy:ratio and {0} {1}".format(on, job)),
+        Rule("gpu_node:fleet_gpus", " or ".join(counted.format(expr, name) for name, expr in states)),
+    ]
+
+
+#: Upper bounds of the bands of the heat map; what is below the first is idle.
+BANDS = ("0.05", *("{0:.1f}".format(tenth / 10) for tenth in range(1, 10)), "1")
 
 
 def groups() -> List[Tuple[str, int, List[Rule]]]:
     """Name, seconds between two evaluations, rules. A group reads what the ones before it wrote."""
-    gpus = [Rule("gpu_node:" + name, _either(dcgm, ours)) for name, dcgm, ours in GPUS]
+    gpus = [Rule("gpu_node:" + name, _either(dcgm, ours)) for name, dcgm, ours in PARTS]
+    gpus += [Rule("gpu_node:" + name, _either(dcgm, ours, ())) for name, dcgm, ours in WHOLES]
     gpus.append(Rule("gpu_node:gpu_slowed", _slowed()))
     gpus.append(Rule("gpu_node:gpu_nvlink_errors_total", _nvlink_errors()))
-    # Of an instance only its memory is told of every GPU that has instances.
-    jobs = 'DCGM_FI_DEV_FB_USED{hpc_job!=""} * 0 + 1'
-    gpus.append(Rule("gpu_node:gpu_job", _either(jobs, "gpu_node_gpu_job", "hpc_job")))
+    gpus.append(Rule("gpu_node:gpu_job", _jobs()))
+    gpus.append(Rule("gpu_node:gpu_share:ratio", _SHARES))
+    gpus.append(
+        # The busiest of its instances, where it has these.
+        Rule("gpu_node:whole_gpu_busy:ratio", "max by ({0}) (gpu_node:gpu_busy:ratio)".format(_labels()))
+    )
+    bands = [
+        Rule(
+            "gpu_node:fleet_busy_gpus:bucket",
+            "sum by (cluster, profile) (gpu_node:whole_gpu_busy:ratio <= bool {0})".format(band),
+            {"le": band},
+        )
+        for band in BANDS
+    ]
     of_jobs = [
-        Rule("gpu_node:job_gpus", "count by (cluster, hpc_job) (gpu_node:gpu_job)"),
+        Rule("gpu_node:gpu_job_share:ratio", _HELD),
+        Rule("gpu_node:job_gpus", "round(sum by (cluster, hpc_job) (gpu_node:gpu_job_share:ratio), 0.001)"),
         _job("busy:ratio", "avg", "gpu_busy:ratio"),
         _job("sm_active:ratio", "avg", "gpu_sm_active:ratio"),
         _job("tensor_active:ratio", "avg", "gpu_tensor_active:ratio"),
-        _job("power:watts", "sum", "gpu_power:watts"),
+        # All power of a GPU is that of the jobs that have it or its instances.
+        Rule(
+            "gpu_node:job_power:watts",
+            "sum by (cluster, hpc_job) (gpu_node:gpu_job_share:ratio / on ({0}) group_left () "
+            "sum by ({0}) (gpu_node:gpu_job_share:ratio) * on ({0}) group_left () gpu_node:gpu_power:watts)".format(
+                WHOLE
+            ),
+        ),
         _job("memory_used:bytes", "sum", "gpu_memory_used:bytes"),
         # The least busy of its GPUs: one that waits for the others, or that nobody uses.
         _job("busy_least:ratio", "min", "gpu_busy:ratio"),
+        _job("busy_median:ratio", "quantile 0.5", "gpu_busy:ratio"),
+        _job_slowed(),
+        Rule("gpu_node:job_node", "group by (cluster, hpc_job, hostname) (gpu_node:gpu_job)"),
+        Rule(
+            "gpu_node:job_owner",
+            "group by (cluster, hpc_job, user, account) (gpu_node_job_info) or on (cluster, hpc_job) "
+            'label_replace(group by (cluster, hpc_job) (gpu_node:gpu_job{hpc_job=~".+/.+"}), '
+            '"namespace", "$1", "hpc_job", "(.*)/.*")',
+        ),
     ]
     target = ", ".join(TARGET)
     of_nodes = [
-        # By its number: where a GPU has instances, DCGM may tell of these alone.
-        Rule("gpu_node:node_gpus", "count by ({0}) (count by ({0}, gpu) (gpu_node:gpu_up == 1))".format(target)),
+        Rule("gpu_node:node_gpus", "count by ({0}) (gpu_node:gpu_up == 1)".format(target)),
         Rule("gpu_node:node_outcome", _node_outcome()),
         *_ports(),
         Rule("gpu_node:node_sick", 'max by ({0}) (gpu_node_health_outcome{{outcome="fail"}})'.format(target)),
@@ -233,7 +350,7 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
     ]
     return [
         ("gpu_node_gpus", STEP, gpus),
-        ("gpu_node_jobs", STEP, [*of_jobs, _fleet()]),
+        ("gpu_node_jobs", STEP, [*of_jobs, *_fleet(), *bands]),
         ("gpu_node_nodes", NODE_STEP, of_nodes),
         ("gpu_node_over_time", SLOW_STEP, over_time),
     ]
@@ -247,6 +364,8 @@ def text() -> str:
         for rule in rules:
             lines += ["      - record: " + rule.record, "        expr: >-"]
             lines += textwrap.wrap(rule.expr, 140, initial_indent=" " * 10, subsequent_indent=" " * 10, **_WRAP)
+            if rule.labels:
+                lines += ["        labels:", *('          {0}: "{1}"'.format(*one) for one in rule.labels.items())]
     return "\n".join(lines) + "\n"
 
 

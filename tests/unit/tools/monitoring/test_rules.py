@@ -219,7 +219,7 @@ def needed(texts):
         ]
         found += named
         texts = [RULES[name]["expr"] for name in named]
-    return [RULES[name] for name in found]
+    return [rule for group in GROUPS for rule in group["rules"] if (rule.get("record") or rule["alert"]) in found]
 
 
 def promtool(folder, tests):
@@ -293,11 +293,11 @@ def test_the_file_is_the_one_of_the_tables():
     assert (FILES / "gpu_node.rules.yml").read_text() == rules.text()
 
 
-@pytest.mark.parametrize(("name", "dcgm", "ours"), rules.GPUS)
+@pytest.mark.parametrize(("name", "dcgm", "ours"), [*rules.PARTS, *rules.WHOLES])
 def test_each_thing_has_one_series_whoever_tells_and_dcgm_counts(name, dcgm, ours, tmp_path):
-    fields = sorted(set(re.findall(r"DCGM_\w+", dcgm.split(" else ")[0])))
-    plain = re.search(r"gpu_node_\w+", ours).group(0)
-    more = ',memory="dram",corrected="false"' if "ecc_errors" in ours else ""
+    fields = sorted(set(re.findall(r"DCGM_\w+", dcgm[0])))
+    plain = re.search(r"gpu_node_\w+", ours[0]).group(0)
+    more = ',memory="dram",corrected="false"' if "ecc_errors" in ours[0] else ""
     theirs = [one for field in fields for one in same(field, DCGM0 + ',hpc_job="7"', 1)]
     # A second job on the GPU is a second series of the exporter.
     theirs += [one for field in fields for one in same(field, DCGM0 + ',hpc_job="8"', 1)]

@@ -51,7 +51,7 @@ def _write(host: Host, settings: Settings) -> int:
         )
     # Two looks at once would count each other's activity, and the second has nothing new to tell.
     with host.lock(SECTION, 5.0):
-        seen = look.look(host, settings.activity_seconds)
+        seen = replaced(look.look(host, settings.activity_seconds), interval_seconds=settings.interval_seconds)
         note = managed_files.write_beside(host, settings.textfile, render.render(seen))
     if note is not None:
         print("gpunode: {0}".format(note), file=sys.stderr)

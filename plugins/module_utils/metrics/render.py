@@ -78,6 +78,8 @@ def metrics(seen: Seen) -> Iterator[Metric]:
     yield "metrics_duration_seconds", GAUGE, "How long reading took.", [({}, round(seen.seconds, 3))]
     what = "When it was read; an old one means that nobody reads."
     yield "metrics_timestamp_seconds", GAUGE, what, [({}, seen.time)]
+    every: Samples = [] if seen.interval_seconds is None else [({}, float(seen.interval_seconds))]
+    yield "metrics_interval_seconds", GAUGE, "Seconds between two readings.", every
 
 
 _WHOLE = Part()

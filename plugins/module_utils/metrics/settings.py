@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from ..core.frozen import frozen
 
@@ -19,21 +19,27 @@ INTERVAL_RANGE = (10, 3600)
 
 @frozen
 class Settings:
-    """As in the options of the resource; ``source`` and ``textfile`` are what was found on the node."""
+    """As in the options of the resource; ``source`` and ``textfile`` are what was found on the node.
+    ``interval_seconds`` None: an earlier version declared the section."""
 
     source: str = ""
     textfile: str = ""
     activity_seconds: float = 1.0
     jobs: bool = True
     profiling: str = PROFILING
+    interval_seconds: Optional[int] = None
 
     @classmethod
     def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
         """A value of a wrong kind counts as not given: a hook must not fail for it."""
         known = section or {}
-        seconds, jobs = known.get("activity_seconds"), known.get("jobs")
-        texts = {name: known[name] for name in ("source", "textfile", "profiling") if isinstance(known.get(name), str)}
+        seconds, jobs, interval = (known.get(name) for name in ("activity_seconds", "jobs", "interval_seconds"))
+        given: Dict[str, Any] = {
+            name: known[name] for name in ("source", "textfile", "profiling") if isinstance(known.get(name), str)
+        }
+        if isinstance(interval, int) and not isinstance(interval, bool):
+            given["interval_seconds"] = min(INTERVAL_RANGE[1], max(INTERVAL_RANGE[0], interval))
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
             least, most = ACTIVITY_RANGE
-            return cls(activity_seconds=min(most, max(least, float(seconds))), jobs=jobs is not False, **texts)
-        return cls(jobs=jobs is not False, **texts)
+            return cls(activity_seconds=min(most, max(least, float(seconds))), jobs=jobs is not False, **given)
+        return cls(jobs=jobs is not False, **given)

@@ -27,7 +27,8 @@ class Part:
 class Seen:
     """``status`` as gpu_info has it. ``parts``: of each GPU by its PCI address. ``on_bus``: the NVIDIA GPUs that the
     PCI bus shows. ``jobs``: (index, instance or None) to the names of the jobs that have it. ``notes``: what could not
-    be read beside the GPUs. ``profilers``: jobs that have the counters of the hardware, so that no activity is told."""
+    be read beside the GPUs. ``profilers``: jobs that have the counters of the hardware, so that no activity is told.
+    ``interval_seconds``: how often the file is written; None: once, by hand."""
 
     status: str
     driver_version: Optional[str]
@@ -39,3 +40,4 @@ class Seen:
     profilers: Tuple[int, ...] = ()
     time: float = 0.0
     seconds: float = 0.0
+    interval_seconds: Optional[float] = None

@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from ...core.exposition import PREFIX, Exposition, Labels
+from ...core.exposition import Exposition, Labels
 from ...facts.nvml.identity import dcgm_address, normalise_pci_address
 from ..data.figures import help_of
 from ..types import ORDER, Measured, Outcome, Verdict
 
-# Names of a verdict; a figure that begins so gets another name.
-_OWN = PREFIX + "health"
+# The values that checks measured. Without a prefix of their own, some had the name of a metric of the GPUs' file, and
+# node exporter drops one of two metrics that have the same name and different labels.
+FIGURE = "health_figure_"
 _CODES = ", ".join("{0} {1}".format(number, outcome.value) for number, outcome in enumerate(ORDER))
 
 
-def render(verdict: Verdict) -> str:
+def render(verdict: Verdict, interval_seconds: Optional[float] = None) -> str:
+    """``interval_seconds``: how often the file is written, so that an alert can calculate when it is stale."""
     told = Exposition("Verdict on this GPU node, from its last check.")
     add = told.add
     add(
@@ -69,6 +71,8 @@ def render(verdict: Verdict) -> str:
     add("health_info", "gauge", "What was checked and against what.", [(info, 1.0)])
     add("health_duration_seconds", "gauge", "How long the whole run took.", [({}, verdict.seconds)])
     add("health_timestamp_seconds", "gauge", "When it ran; an old one means that nobody checks.", [({}, verdict.time)])
+    if interval_seconds is not None:
+        add("health_interval_seconds", "gauge", "Seconds between two runs.", [({}, float(interval_seconds))])
     _figures(verdict, told)
     return told.text()
 
@@ -120,10 +124,8 @@ def _named(figure: Measured) -> Labels:
 
 
 def metric(figure: Measured) -> str:
-    """The name of a metric, without the prefix: counters end with _total, and nothing else does."""
-    name = re.sub(r"[^a-zA-Z0-9_]", "_", figure.name) or "figure"
-    if (PREFIX + name).startswith(_OWN):
-        name = "figure_" + name
+    """The name of a metric, without the common prefix: counters end with _total, and nothing else does."""
+    name = FIGURE + (re.sub(r"[^a-zA-Z0-9_]", "_", figure.name) or "unnamed")
     if figure.counter:
         return name if name.endswith("_total") else name + "_total"
-    return name + "_figure" if name.endswith("_total") else name
+    return name + "_value" if name.endswith("_total") else name

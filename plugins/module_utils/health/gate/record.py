@@ -83,7 +83,7 @@ def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]
     _write(host, VERDICT, verdict_json.render(verdict), notes)
     _write(host, node_status.PATH, node_status.render(verdict, valid_seconds), notes)
     if settings.textfile:
-        _write_beside(host, settings.textfile, prometheus.render(verdict), notes)
+        _write_beside(host, settings.textfile, prometheus.render(verdict, settings.interval_seconds), notes)
     if settings.labels_file:
         _write_beside(host, settings.labels_file, nfd.render(verdict, valid_seconds), notes)
     if settings.kubernetes_node:

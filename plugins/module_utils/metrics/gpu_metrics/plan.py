@@ -101,6 +101,7 @@ def _section(state: State, desired: Desired, chosen: str) -> Dict[str, Any]:
         "source": chosen,
         "textfile": state.textfile if chosen == NVML else "",
         "activity_seconds": desired.activity_seconds,
+        "interval_seconds": desired.interval_seconds,
         "jobs": desired.jobs,
         "profiling": desired.profiling,
     }

@@ -101,6 +101,7 @@ def test_without_dcgm_a_timer_writes_a_file():
     assert kinds(first) == [Declare, WriteFile, WriteFile, EnableTimer, ReloadSystemd, StartTimer] and not first.notes
     after = applied(NODE, first)
     assert after.declared["source"] == "nvml" and after.declared["textfile"] == PROM
+    assert after.declared["interval_seconds"] == 30
     assert plan(after, Desired()).actions == ()
     assert ours(after) == {*UNITS, PROM}
     gone = applied(after, plan(after, ABSENT))

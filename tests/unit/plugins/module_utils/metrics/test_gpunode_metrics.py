@@ -184,7 +184,7 @@ def test_for_programs_it_is_json(node):
 @pytest.fixture
 def declared(node):
     machine = node("nd96isr_h100_v5", "gpu.count=1")
-    section = {"source": "nvml", "textfile": "/srv/gpus.prom", "activity_seconds": 0.1}
+    section = {"source": "nvml", "textfile": "/srv/gpus.prom", "activity_seconds": 0.1, "interval_seconds": 600}
     machine.write("etc/gpu_node/node.json", json.dumps({"gpu_metrics": section}))
     return machine
 
@@ -194,6 +194,7 @@ def test_the_file_is_whole_and_is_written_anew(declared):
     file.unlink()
     assert declared.run("write").returncode == 0
     first = Told(file.read_text())
+    assert first.of("metrics_interval_seconds") == [600]
     assert first.of("gpu_up") == [1] and file.stat().st_mode & 0o777 == 0o644
     assert declared.run("write").returncode == 0
     assert [one.name for one in file.parent.iterdir()] == ["gpus.prom"]

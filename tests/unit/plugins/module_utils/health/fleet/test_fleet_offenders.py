@@ -238,6 +238,6 @@ def test_the_metrics_have_how_often_and_when():
     )
     text = prometheus.render(replaced(verdict(one), node="gpu12"))
     labels = '{kind="gpu",seen_on="gpu07",present="true",window="30d",check="repeat_offender",key="GPU-5b3c"}'
-    assert "gpu_node_part_faults{0} 2\n".format(labels) in text
-    assert 'gpu_node_part_faults{kind="disk",seen_on="gpu12",' in text
-    assert "gpu_node_part_last_fault_timestamp_seconds" in text
+    assert "gpu_node_health_figure_part_faults{0} 2\n".format(labels) in text
+    assert 'gpu_node_health_figure_part_faults{kind="disk",seen_on="gpu12",' in text
+    assert "gpu_node_health_figure_part_last_fault_timestamp_seconds" in text

@@ -91,13 +91,13 @@ def test_a_figure_of_a_gpu_says_what_it_is_and_joins_with_the_metrics_of_gpus():
         Measured("scratch_read_gigabytes_per_second", 20.0, "/scratch", better="higher"),
     )
     lines = prometheus.render(verdict(replaced(result("gpu_compute"), measured=figures))).splitlines()
-    name = "gpu_node_compute_f16_teraflops_per_second"
-    at = lines.index("# HELP {0} {1}".format(name, HELP[name[len("gpu_node_") :]]))
+    name = "gpu_node_health_figure_compute_f16_teraflops_per_second"
+    at = lines.index("# HELP {0} {1}".format(name, HELP[name[len("gpu_node_health_figure_") :]]))
     labels = 'check="gpu_compute",key="0001:0b:00.0",pci_bus_id="00000001:0B:00.0"'
     assert lines[at + 2] == name + "{" + labels + "} 545.5"
     pair = 'key="0001:0b:00.0>0002:0c:00.0",pci_bus_id="00000001:0B:00.0",peer_pci_bus_id="00000002:0C:00.0"}'
-    assert any(line.startswith("gpu_node_gpu_to_gpu_gigabytes") and pair in line for line in lines)
-    assert 'gpu_node_scratch_read_gigabytes_per_second{check="gpu_compute",key="/scratch"} 20' in lines
+    assert any(line.startswith("gpu_node_health_figure_gpu_to_gpu_gigabytes") and pair in line for line in lines)
+    assert 'gpu_node_health_figure_scratch_read_gigabytes_per_second{check="gpu_compute",key="/scratch"} 20' in lines
 
 
 def test_every_figure_of_an_active_check_has_its_help():
@@ -260,8 +260,8 @@ def test_prometheus_gets_a_sample_for_each_thing():
     checks = {dict(labels)["check"]: value for labels, value in metrics["gpu_node_health"][1].items()}
     assert checks == {"gpu_count": 0, "gpu_temperature": 1, "nvme_smart": 2, "gpu_xid": 3}
     assert metrics["gpu_node_health_timestamp_seconds"] == ("gauge", {(): NOW})
-    assert metrics["gpu_node_temperature_celsius"][0] == "gauge"
-    kind, samples = metrics["gpu_node_pcie_replays_total"]
+    assert metrics["gpu_node_health_figure_temperature_celsius"][0] == "gauge"
+    kind, samples = metrics["gpu_node_health_figure_pcie_replays_total"]
     assert kind == "counter" and list(samples.values()) == [3.0]
     findings = [dict(labels) for labels in metrics["gpu_node_health_finding"][1]]
     assert {(one["check"], one["code"], one["silenced"]) for one in findings} == {
@@ -281,14 +281,14 @@ def test_figures_of_gpu_instances_have_the_labels_of_dcgm():
         Measured("odd", 1.0, "k", labels={"check": "x", "key": "y", "a-b": '"', "0": "z", "": "z"}),
     ]
     metrics = formats_prometheus_text.read(prometheus.render(verdict(result("gpu_mig_instances", measured=figures))))
-    kind, samples = metrics["gpu_node_gpu_instance_memory_used_bytes"]
+    kind, samples = metrics["gpu_node_health_figure_gpu_instance_memory_used_bytes"]
     first = dict(labels, check="gpu_mig_instances", key="0000:07:00.0/gi2")
     second = dict(first, GPU_I_ID="3", key="0000:07:00.0/gi3")
     assert kind == "gauge" and dict(samples.items()) == {
         tuple(sorted(first.items())): 3.0,
         tuple(sorted(second.items())): 4.0,
     }
-    ((odd, dummy),) = metrics["gpu_node_odd"][1].items()
+    ((odd, dummy),) = metrics["gpu_node_health_figure_odd"][1].items()
     assert dict(odd) == {"check": "gpu_mig_instances", "key": "k", "a_b": '"'}
 
 

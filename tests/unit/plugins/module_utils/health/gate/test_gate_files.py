@@ -131,7 +131,9 @@ def test_a_verdict_is_written_for_all_that_want_it(host, tmp_path):
     }
     assert record.write(host, SICK, declared) == ()
     assert record.stored(host)["outcome"] == "fail"
-    assert 'gpu_node_health_outcome{outcome="fail"} 1' in (tmp_path / "textfile/gpu_node.prom").read_text()
+    textfile = (tmp_path / "textfile/gpu_node.prom").read_text()
+    assert 'gpu_node_health_outcome{outcome="fail"} 1' in textfile
+    assert "\ngpu_node_health_interval_seconds 100\n" in textfile
     assert "# +expiry-time=2026-11-18T11:10:50Z" in (tmp_path / "features.d/gpu_node").read_text()
     assert json.loads((tmp_path / record.KUBERNETES[1:]).read_text())["tainted"] is True
     assert record.write(host, HEALTHY, declared) == ()

@@ -10,8 +10,9 @@ the server does not take (from 1.22 on it takes both). Discovery names pods/evic
 policy/v1beta1 as servers before 1.22 do, and the group policy, by which 'kubectl drain' of 1.20 finds out that there
 are evictions at all.
 
-A budget is here the labels that it chooses by and how many pods it lets go; nobody makes pods anew. A pod that is
-evicted is deleted at once, or, with ``lasts`` seconds, is seen with a deletionTimestamp for so long.
+A budget is here the labels that it chooses by and how many pods it lets go; nobody makes pods anew. (A real budget
+protects only pods that are ready.) A pod that is evicted is deleted at once, or, with ``lasts`` seconds, is seen with a
+deletionTimestamp for so long.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _NEEDS = "The disruption budget {0} needs {1} healthy pods and has {1} currently
 _OTHER = (
     'Operation cannot be fulfilled on Pod "{0}": the UID in the precondition ({1}) does not match the UID in record'
     " ({2}). The object might have been deleted and then recreated"
+)
+_VERSION = (
+    'Eviction in version "{0}" cannot be handled as a Eviction: no kind "{2}" is registered for version "{1}" in scheme'
+    ' "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 )
 _TWO = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
@@ -93,7 +98,7 @@ class EvictingApi(Api):
     def _evict(self, namespace: str, name: str, given: Any) -> Object:
         kind = (given.get("apiVersion"), given.get("kind"))
         if kind not in {("policy/" + one, "Eviction") for one in (self._policy, "v1beta1")}:
-            raise Refused(400, "no kind is registered for {0}".format(kind))
+            raise Refused(400, _VERSION.format((kind[0] or "").rpartition("/")[2], *kind))
         pod = self._objects.get(("pods", namespace, name))
         if pod is None:
             raise Refused(404, 'pods "{0}" not found'.format(name), details={"name": name, "kind": "pods"})

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for the API of a Kubernetes cluster, on loopback: what the real kubectl needs of one, and state.
 
-It is: discovery, and get, list (with field selectors), create, replace, patch and delete of the kinds in :data:`KINDS`;
-resource versions, with the conflict that a stale one gets; JSON merge patches; the Status object of each error. What it
-answers is what servers answered of which recorded.json has parts, each with its source: test_recorded.py compares. A
+It is: discovery, and get, list (:mod:`.choose`), create, replace, patch and delete of the kinds in :data:`KINDS`;
+resource versions, with the conflict that a stale one gets; JSON merge patches; dry runs; the Status object of each
+error. What it answers is what servers answered of which recorded.json has parts, each with its source: test_recorded.py
+compares. tests/real_kubernetes sends the same requests to a real API server, and has a table of what differs. A
 :class:`Fault` makes a request fail or hang, or lets somebody else act just before it.
 
 It is not: a cluster. Nothing runs, no controller acts, nothing is validated or defaulted, a strategic merge patch
@@ -25,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from . import choose
+
 Object = Dict[str, Any]
 #: (group, kind, whether it lies in a namespace) by the plural name.
 KINDS = {
@@ -43,6 +46,7 @@ _RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text(encod
 _FIELDS = {one["name"]: one["answer"] for one in _RECORDED["objects"]}
 _VERBS = ["create", "delete", "get", "list", "patch", "update"]
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict"}
+_REASONS.update({415: "UnsupportedMediaType", 422: "Invalid"})
 _INTERNAL = "Internal error occurred: "
 
 
@@ -183,10 +187,11 @@ class Api:
             raise Refused(404, "the server could not find the requested resource", details={})
         namespace, name = match.group("namespace") or "", match.group("name")
         if method == "GET" and name is None:
-            return self._list(plural, namespace, query.get("fieldSelector", [""])[0])
+            return self._list(plural, namespace, query)
         given = json.loads(body) if body else {}
+        dry = query.get("dryRun") == ["All"]
         if method == "POST" and name is None:
-            return self._create(plural, namespace, given)
+            return self._create(plural, namespace, given, dry)
         found = self._objects.get((plural, namespace, name or ""))
         details, told = _details(plural, name), _told(plural, name)
         if found is None:
@@ -194,44 +199,58 @@ class Api:
         if method == "GET":
             return found
         if method == "DELETE":
-            return self._objects.pop((plural, namespace, name or ""))
+            if not dry:
+                del self._objects[plural, namespace, name or ""]
+            # A pod that is deleted is answered, of other kinds that it was done.
+            gone = {**details, "uid": found["metadata"]["uid"]}
+            success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": gone}
+            return found if plural == "pods" else success
         if method == "PATCH":
             if content_type not in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
-                raise Refused(415, "the body of the request was in an unknown format")
+                raise Refused(415, "415: Unsupported Media Type")
             given = merged(found, given)
         version = (given.get("metadata") or {}).get("resourceVersion")
         if version and version != found["metadata"]["resourceVersion"]:
             reason = "Operation cannot be fulfilled on {0}: the object has been modified".format(told)
             reason += "; please apply your changes to the latest version and try again"
             raise Refused(409, reason, details=details)
-        return self._store(plural, given)
+        # What changes nothing is no new version.
+        return dict(found, **given) if dry or given == found else self._store(plural, given)
 
-    def _list(self, plural: str, namespace: str, selector: str) -> Object:
+    def _list(self, plural: str, namespace: str, query: Mapping[str, List[str]]) -> Object:
         group, kind, dummy = KINDS[plural]
         # An item of a kind of Kubernetes itself says not again what it is.
         known = () if group == "nvidia.com" else ("kind", "apiVersion")
         items = [
             {key: value for key, value in one.items() if key not in known}
             for (other, where, dummy2), one in sorted(self._objects.items())
-            if other == plural
-            and namespace in ("", where)
-            and all(_selected(one, word) for word in selector.split(","))
+            if other == plural and namespace in ("", where)
         ]
+        try:
+            items, more = choose.page(choose.chosen(items, plural, query), query)
+        except choose.Wrong as error:
+            raise Refused(400, str(error)) from None
         return {
             "kind": kind + "List",
             "apiVersion": group + "/v1" if group else "v1",
-            "metadata": {"resourceVersion": str(self._version)},
+            "metadata": {"resourceVersion": str(self._version), **more},
             "items": items,
         }
 
-    def _create(self, plural: str, namespace: str, given: Object) -> Object:
-        name = given["metadata"]["name"]
+    def _create(self, plural: str, namespace: str, given: Object, dry: bool) -> Object:
+        name = (given.get("metadata") or {}).get("name")
+        if not name:
+            needs = "name or generateName is required"
+            raise _required(KINDS[plural][1], "metadata.name", needs)
         if KINDS[plural][2] and ("namespaces", "", namespace) not in self._objects:
             raise Refused(404, _told("namespaces", namespace) + " not found", details=_details("namespaces", namespace))
         if (plural, namespace, name) in self._objects:
             told, details = _told(plural, name) + " already exists", _details(plural, name)
             raise Refused(409, told, "AlreadyExists", details)
-        return self._store(plural, given)
+        if not dry:
+            return self._store(plural, given)
+        group, kind, dummy = KINDS[plural]
+        return {"kind": kind, "apiVersion": group + "/v1" if group else "v1", **given}
 
 
 def _fits(made: Any, known: Any, place: str) -> None:
@@ -270,14 +289,11 @@ def merged(found: Any, change: Any) -> Any:
     return made
 
 
-def _selected(one: Object, word: str) -> bool:
-    match = re.fullmatch(r"([\w.]+)(!=|==?)(.*)", word)
-    if match is None:
-        return True
-    value: Any = one
-    for part in match.group(1).split("."):
-        value = value.get(part, "") if isinstance(value, dict) else ""
-    return bool((value == match.group(3)) == (match.group(2) != "!="))
+def _required(kind: str, field: str, needs: str) -> Refused:
+    told = "Required value: " + needs
+    causes = [{"reason": "FieldValueRequired", "message": told, "field": field}]
+    message = '{0} "" is invalid: {1}: {2}'.format(kind, field, told)
+    return Refused(422, message, details={"kind": kind, "causes": causes})
 
 
 def _discovery(path: str) -> Optional[Object]:

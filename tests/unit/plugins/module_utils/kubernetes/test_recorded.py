@@ -91,6 +91,66 @@ def test_evictions_that_are_refused(api):
     assert evicted(api, "db-0", deleteOptions={"preconditions": {"uid": "old"}}) == ANSWERS["other_uid"]
 
 
+def listed(api, plural="nodes", **query):
+    found = answer(api, "GET", "/api/v1/" + plural, **query)
+    return [one["metadata"]["name"] for one in found["items"]] if "items" in found else found["message"]
+
+
+def test_a_list_has_what_a_server_would_choose(api):
+    """As kube-apiserver 1.20.2 answered (tests/real_kubernetes)."""
+    for name, cordoned in (("n1", True), ("n2", False), ("n3", False)):
+        spec = {"unschedulable": True} if cordoned else {}
+        api.add("nodes", {"metadata": {"name": name, "labels": {"role": "gpu", "pool": name}}, "spec": spec})
+    pod(api)
+    for query, names in (
+        ({"fieldSelector": "spec.unschedulable=true"}, ["n1"]),
+        ({"fieldSelector": "spec.unschedulable!=true,metadata.name!=n2"}, ["n3"]),
+        ({"fieldSelector": "status.phase=x"}, "field label not supported: status.phase"),
+        ({"labelSelector": "role=gpu,pool!=n1"}, ["n2", "n3"]),
+        ({"labelSelector": "pool in (n1, n3),role"}, ["n1", "n3"]),
+        ({"labelSelector": "!role"}, []),
+        ({"labelSelector": "pool notin (n1)"}, ["n2", "n3"]),
+        ({"labelSelector": "pool===n1"}, "unable to parse requirement: pool===n1"),
+    ):
+        assert listed(api, **query) == names, query
+    assert listed(api, "pods", fieldSelector="spec.nodeName=") == ["a"]
+    assert listed(api, "configmaps", fieldSelector="data=x") == "field label not supported: data"
+
+
+def test_a_list_in_pages(api):
+    for name in ("n1", "n2", "n3"):
+        api.add("nodes", {"metadata": {"name": name}})
+    first = answer(api, "GET", "/api/v1/nodes", limit="2")
+    assert [one["metadata"]["name"] for one in first["items"]] == ["n1", "n2"]
+    assert first["metadata"]["remainingItemCount"] == 1
+    following = {"limit": "2", "continue": first["metadata"]["continue"]}
+    last = answer(api, "GET", "/api/v1/nodes", **following)
+    assert [one["metadata"]["name"] for one in last["items"]] == ["n3"] and "continue" not in last["metadata"]
+    assert answer(api, "GET", "/api/v1/nodes", **{"continue": "x"})["code"] == 400
+
+
+def test_what_changes_nothing_and_a_dry_run_make_no_new_version(api):
+    api.add("nodes", {"metadata": {"name": "n1", "labels": {"a": "b"}}})
+    before = api.get("nodes", "n1")
+    assert answer(api, "PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"a": "b"}}}) == before
+    dry = answer(api, "PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"a": "c"}}}, dryRun="All")
+    assert dry["metadata"]["labels"] == {"a": "c"} and api.get("nodes", "n1") == before
+    place = "/api/v1/namespaces/default/configmaps"
+    made = answer(api, "POST", place, {"metadata": {"name": "conf"}}, dryRun="All")
+    assert made["kind"] == "ConfigMap" and api.get("configmaps", "conf", "default") is None
+
+
+def test_what_is_deleted_and_what_cannot_be(api):
+    api.add("nodes", {"metadata": {"name": "n1", "uid": "one"}})
+    pod(api)
+    assert answer(api, "DELETE", "/api/v1/nodes/n1", dryRun="All")["status"] == "Success"
+    gone = answer(api, "DELETE", "/api/v1/nodes/n1")
+    assert gone["details"] == {"name": "n1", "kind": "nodes", "uid": "one"} and api.get("nodes", "n1") is None
+    assert answer(api, "DELETE", "/api/v1/namespaces/default/pods/a")["kind"] == "Pod"
+    nameless = answer(api, "POST", "/api/v1/namespaces/default/configmaps", {"data": {}})
+    assert (nameless["code"], nameless["reason"]) == (422, "Invalid")
+
+
 def shape(value):
     """The names and types, without the values."""
     if isinstance(value, dict):

@@ -35,7 +35,7 @@ LANES = (
     *("lint", "scratch", "trixie", "converge", "library", "tools", "sanity", "unit"),
     # Short ones, so that no slot is empty for long at the end.
     *("sanity_newest", "unit_newest"),
-    *("soak_cuts", "soak_faults", "soak_slurm", "soak_comm", "soak_long", "soak_life"),
+    *("soak_cuts", "soak_faults", "soak_slurm", "soak_comm", "soak_long", "soak_kubernetes", "soak_life"),
 )
 # The group that is run by its name alone.
 SOAK = "soak"
@@ -232,6 +232,8 @@ PARTS: Tuple[Part, ...] = (
         "rolling",
     ),
     soak("real_slurm", "slurm", *PYTEST, "tests/real_slurm", "-m", "soak"),
+    # Its first run compiles kube-apiserver: 6.5 minutes of both cores, kept in the cache.
+    soak("real_kubernetes", "kubernetes", *PYTEST, "tests/real_kubernetes"),
     soak_e2e("mig", "slurm", "mig_slurm", marked=False),
     soak_e2e("comm", "comm", "comm"),
     soak("molecule", "comm", *MOLECULE),

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``kubectl get`` without kubectl: two of three calls of a test are one, and a process each costs more than all else.
 
-What is written, a raw path, a server that hangs and a cluster or context of another name stay with the real kubectl;
+What is written, a raw path that is no page of a list, a server that hangs and a cluster or context of another name stay
+with the real kubectl;
 tests/unit/plugins/module_utils/kubernetes/test_quick.py holds that both are answered the same.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.parse
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .server import KINDS, Api, Refused
@@ -29,7 +31,8 @@ def quick(api: Api, real: Callable[..., str]) -> Callable[..., str]:
             return real(client, *words)
         path, query, lenient = asked
         try:
-            return json.dumps(_with_kinds(api.answer("GET", path, query, "", b"")))
+            answer = api.answer("GET", path, query, "", b"")
+            return json.dumps(answer if words[1].startswith("--raw") else _with_kinds(answer))
         except Refused as error:
             reason = error.answer.get("reason", "")
             if lenient and reason == "NotFound":
@@ -59,9 +62,14 @@ def _odd(fault: Any) -> bool:
 
 def _asked(words: Tuple[str, ...]) -> Optional[Tuple[str, Dict[str, List[str]], bool]]:
     """(path, query, whether one that is missing is no error) of the words of a get; None: not one for us."""
+    page = re.fullmatch(
+        r"get --raw=(?P<path>/api/v1/(?:namespaces/[^/]+/)?(?:nodes|pods))\?(?P<query>.*)", " ".join(words)
+    )
+    if page is not None:
+        return page.group("path"), urllib.parse.parse_qs(page.group("query")), False
     match = re.fullmatch(
         r"get (?P<kind>[a-z.]+)(?: (?P<name>[a-z0-9][-a-z0-9.]*))?(?: --namespace=(?P<namespace>\S+))?"
-        r"(?P<all> --all-namespaces)?(?: --field-selector=(?P<fields>\S+))?(?P<lenient> --ignore-not-found)? -o json",
+        r"(?P<lenient> --ignore-not-found)? -o json",
         " ".join(words),
     )
     kind = match.group("kind").partition(".")[0] if match else ""
@@ -70,8 +78,7 @@ def _asked(words: Tuple[str, ...]) -> Optional[Tuple[str, Dict[str, List[str]], 
         return None
     group, dummy, namespaced = KINDS[plural]
     path = "/apis/{0}/v1".format(group) if group else "/api/v1"
-    if namespaced and not match.group("all"):
+    if namespaced:
         path += "/namespaces/" + (match.group("namespace") or "default")
     path += "/" + plural + ("/" + match.group("name") if match.group("name") else "")
-    fields = match.group("fields")
-    return path, {"fieldSelector": [fields]} if fields else {}, bool(match.group("lenient"))
+    return path, {}, bool(match.group("lenient"))

@@ -46,7 +46,7 @@ _RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text(encod
 _FIELDS = {one["name"]: one["answer"] for one in _RECORDED["objects"]}
 _VERBS = ["create", "delete", "get", "list", "patch", "update"]
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict"}
-_REASONS.update({415: "UnsupportedMediaType", 422: "Invalid"})
+_REASONS.update({410: "Expired", 415: "UnsupportedMediaType", 422: "Invalid"})
 _INTERNAL = "Internal error occurred: "
 
 
@@ -54,9 +54,10 @@ _INTERNAL = "Internal error occurred: "
 class Fault:
     """What happens to requests whose method and path match ``request`` (``PUT .*/configmaps/.*``).
 
-    ``status`` with ``message`` is answered, and 500 has a reason with the words of one alone, as from Kubernetes:
-    "Internal error occurred: ...". ``hang``: nothing is answered, until the end. ``first``: called before the request
-    is served, by somebody else who acts at the same time. ``times``: so often, then no more.
+    ``status`` with ``message`` is answered. 500 has a reason with the words of one alone, as from Kubernetes:
+    "Internal error occurred: ...", and 422 is of one field (``metadata.name: Invalid value: "x"``). ``hang``: nothing
+    is answered, until the end. ``first``: called before the request is served, by somebody else who acts at the same
+    time. ``times``: so often, then no more.
     """
 
     request: str
@@ -89,6 +90,8 @@ class Api:
         self.faults: List[Fault] = []
         #: "METHOD path" of each request, without its parameters.
         self.requests: List[str] = []
+        #: Who writes, of each request that changes something, as its parameter fieldManager says.
+        self.managers: List[str] = []
         self._objects: Dict[Tuple[str, str, str], Object] = {}
         self._version = 100
         self._lock = threading.RLock()
@@ -159,6 +162,7 @@ class Api:
     def answer(self, method: str, path: str, query: Mapping[str, List[str]], kind: str, body: bytes) -> Object:
         """:raises Refused: with what is answered then."""
         self.requests.append("{0} {1}".format(method, path))
+        self.managers += [] if method == "GET" else query.get("fieldManager", [""])
         for fault in tuple(self.faults):
             if fault.times and re.fullmatch(fault.request, "{0} {1}".format(method, path)):
                 fault.times -= 1
@@ -168,6 +172,8 @@ class Api:
                     self._ended.wait()
                 if fault.status:
                     found = _PATH.match(path)
+                    if fault.status == 422 and found is not None:
+                        raise _invalid(found.group("plural"), found.group("name"), fault.message)
                     named = fault.status in (403, 404, 409) and found is not None
                     details = _details(found.group("plural"), found.group("name")) if named and found else None
                     raise Refused(fault.status, fault.message, details=details)
@@ -294,6 +300,16 @@ def _required(kind: str, field: str, needs: str) -> Refused:
     causes = [{"reason": "FieldValueRequired", "message": told, "field": field}]
     message = '{0} "" is invalid: {1}: {2}'.format(kind, field, told)
     return Refused(422, message, details={"kind": kind, "causes": causes})
+
+
+def _invalid(plural: str, name: Optional[str], told: str) -> Refused:
+    """``told``: the field, a colon, and what is wrong with it."""
+    group, kind, dummy = KINDS[plural]
+    field, dummy2, message = told.partition(": ")
+    causes = [{"reason": "FieldValueInvalid", "message": message, "field": field}]
+    details = {**_details(plural, name), "kind": kind, "causes": causes}
+    whole = '{0} "{1}" is invalid: {2}'.format(kind + ("." + group if group else ""), name, told)
+    return Refused(422, whole, details=details)
 
 
 def _discovery(path: str) -> Optional[Object]:

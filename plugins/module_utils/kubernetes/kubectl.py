@@ -13,7 +13,8 @@ import json
 import os
 import re
 import tempfile
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+import urllib.parse
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ..core.frozen import frozen
 from ..core.host import Host
@@ -23,6 +24,11 @@ from ..core.secrets import hide
 #: Who made an object: of this label with this value are those that may be changed and removed here.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OURS = "trainyard.gpu_node"
+#: The name of our writes in metadata.managedFields. Without it they are of "kubectl-patch", as each person's are.
+FIELD_MANAGER = "trainyard-gpu-node"
+#: So many objects are in one answer of the API, and so many kubectl run at the same time.
+PAGE = 500
+AT_ONCE = 8
 #: A name of most kinds of objects (DNS subdomain), and the value of a label that is not empty.
 NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -43,6 +49,9 @@ _WORDS = (
     ("Timeout", re.compile(r"(?i)deadline exceeded|Client\.Timeout|timed out|i/o timeout|handshake timeout")),
     # An error of etcd reaches us as 500 without a reason.
     ("InternalError", re.compile(r"^etcdserver: |^rpc error: code = Unavailable")),
+    # kubectl prints these two without "Error from server" (checkErr of its pkg/cmd/util).
+    ("Invalid", re.compile(r"^The (?:request|\S+ \"[^\"]*\") is invalid\b")),
+    ("NoKind", re.compile(r"the server doesn't have a resource type")),
     ("Unreachable", re.compile(r"(?i)unable to connect|connection refused|was refused|no such host|no route to host")),
 )
 _REMEDIES = {
@@ -50,6 +59,8 @@ _REMEDIES = {
     "Unauthorized": "renew the credentials of the kubeconfig, or give another one",
     "Conflict": "run it again",
     "AlreadyExists": "run it again",
+    "Expired": "run it again",
+    "Invalid": "correct the value that it names",
     "NotFound": "run it again; it was there a moment ago, or the cluster is another one than was meant",
     "Unreachable": "check kubeconfig and context, and whether the API server can be reached from here",
     "Timeout": "run it again when the API server answers, or give it more time",
@@ -68,7 +79,9 @@ _SECRET_ENV = re.compile(
 _SECRET_ARGUMENT = re.compile(
     r"(?i)--[\w-]*(?:token|secret|password)(?:=|[\"']?\s*,?\s+(?:-\s+)?[\"']?(?!-))([^\s\"',\]}]+)"
 )
+_MANAGER = "--field-manager=" + FIELD_MANAGER
 _MOST = 300
+_Item = TypeVar("_Item")
 
 
 class KubectlError(NodeError):
@@ -104,27 +117,51 @@ class Kubectl:
         text = self._run("get", kind, name, *_in(namespace), "--ignore-not-found", "-o", "json")
         return self._parsed(text) if text.strip() else None
 
-    def list(self, kind: str, namespace: str = "", *words: str) -> List[Dict[str, Any]]:
-        """All objects of a kind; ``words`` choose among them."""
-        items = self._parsed(self._run("get", kind, *_in(namespace), *words, "-o", "json")).get("items")
-        return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+    def list(self, kind: str, namespace: str = "") -> List[Dict[str, Any]]:
+        """All objects of a kind of which a cluster has few. kubectl holds them all in memory, several times."""
+        return _items(self._parsed(self._run("get", kind, *_in(namespace), "-o", "json")))
 
-    def pods(self, *fields: str) -> List[Dict[str, Any]]:
+    def pages(self, path: str, *fields: str) -> Iterator[Dict[str, Any]]:
+        """The objects at a path of the API, a page at a time; ``fields`` choose among them."""
+        query: Dict[str, Any] = {"limit": PAGE, **({"fieldSelector": ",".join(fields)} if fields else {})}
+        while True:
+            try:
+                found = self.raw("{0}?{1}".format(path, urllib.parse.urlencode(query)))
+            except KubectlError as error:
+                if error.thing == self.program:
+                    raise
+                thing = "kubectl get " + path.rpartition("/")[2]
+                raise KubectlError(thing, error.reason, error.remedy, error.kind) from None
+            yield from _items(found)
+            metadata = found.get("metadata")
+            query["continue"] = metadata.get("continue") if isinstance(metadata, dict) else None
+            if not query["continue"]:
+                return
+
+    def nodes(self) -> Iterator[Dict[str, Any]]:
+        """All nodes of the cluster."""
+        return self.pages("/api/v1/nodes")
+
+    def pods(self, *fields: str) -> Iterator[Dict[str, Any]]:
         """Those of all namespaces that have not ended; ``fields`` choose among them."""
-        chosen = ",".join([*fields, "status.phase!=Succeeded", "status.phase!=Failed"])
-        return self.list("pods", "", "--all-namespaces", "--field-selector=" + chosen)
+        return self.pages("/api/v1/pods", *fields, "status.phase!=Succeeded", "status.phase!=Failed")
+
+    def pods_in(self, namespace: str) -> Iterator[Dict[str, Any]]:
+        """All pods of a namespace."""
+        return self.pages("/api/v1/namespaces/{0}/pods".format(namespace))
 
     def create(self, manifest: Mapping[str, Any]) -> None:
         """It fails where there is one."""
-        self._send("create", manifest)
+        self._send("create", manifest, _MANAGER)
 
     def replace(self, manifest: Mapping[str, Any]) -> None:
         """It fails where there is another one than that of the ``resourceVersion`` in it."""
-        self._send("replace", manifest)
+        self._send("replace", manifest, _MANAGER)
 
     def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> None:
         """A JSON merge patch. With a ``resourceVersion`` in it, it fails (Conflict) where the object is another one."""
-        self._run("patch", kind, name, "--type=merge", "--patch", json.dumps(change, sort_keys=True))
+        text = json.dumps(change, sort_keys=True)
+        self._run("patch", kind, name, "--type=merge", _MANAGER, "--patch", text)
 
     def raw(self, path: str) -> Dict[str, Any]:
         """What the API answers to a GET of this path."""
@@ -136,19 +173,6 @@ class Kubectl:
 
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         self._run("delete", kind, name, *_in(namespace), "--ignore-not-found", "--wait=false")
-
-    def label(self, kind: str, names: Sequence[str], key: str, value: Optional[str], overwrite: bool) -> None:
-        """None takes it away. Without ``overwrite`` it fails for each that has another value."""
-        self._mark("label", kind, names, key, value, overwrite)
-
-    def annotate(self, kind: str, names: Sequence[str], key: str, value: Optional[str]) -> None:
-        self._mark("annotate", kind, names, key, value, True)
-
-    def _mark(
-        self, verb: str, kind: str, names: Sequence[str], key: str, value: Optional[str], overwrite: bool
-    ) -> None:
-        change = key + "-" if value is None else "{0}={1}".format(key, value)
-        self._run(verb, kind, *names, change, *(["--overwrite"] if overwrite else []))
 
     def _send(self, verb: str, manifest: Mapping[str, Any], *words: str) -> None:
         with tempfile.TemporaryDirectory(prefix="gpu_node.") as folder:
@@ -201,6 +225,30 @@ def without_secrets(host: Host, kubeconfig: str, text: str) -> str:
     patterns = (_SECRET, _SECRET_ENV, _SECRET_ARGUMENT)
     found = {word for one in kept for pattern in patterns for word in pattern.findall(one) if len(word) > 5}
     return hide(text, found)
+
+
+def at_once(work: Callable[[_Item], None], items: Sequence[_Item]) -> List[NodeError]:
+    """Do it for each item, some of them at the same time. Where it fails for some, the others are done all the same;
+    the errors are in the order of the items."""
+    from concurrent.futures import ThreadPoolExecutor  # not wanted by who only reads
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done = [pool.submit(work, one) for one in items]
+        try:
+            errors = [one.exception() for one in done]
+        except BaseException:  # interrupted: what has not begun does not begin
+            for one in done:
+                one.cancel()
+            raise
+    for error in errors:
+        if error is not None and not isinstance(error, NodeError):
+            raise error
+    return [error for error in errors if isinstance(error, NodeError)]
+
+
+def _items(found: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    items = found.get("items")
+    return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
 
 
 def _in(namespace: str) -> Tuple[str, ...]:

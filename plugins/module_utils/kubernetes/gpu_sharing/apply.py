@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import copy
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from ...core import managed_files
 from ...core.host import Host
-from ...core.resource import Action, NodeError, Step, Together, together
+from ...core.resource import Action, NodeError, Step, Together
 from ..kubectl import MANAGED_BY, OURS, KubectlError
-from .observe import client
+from ..node_patches import patch_nodes
+from .changes import step_of
+from .observe import client, node
 from .options import Desired
-from .types import ANNOTATION, LABEL, CreateConfigMap, LabelNode, RemoveConfigMap, ReplaceConfigMap, manifest
-
-# So many names are in one command line.
-_AT_ONCE = 200
+from .types import LABEL, CreateConfigMap, LabelNode, RemoveConfigMap, ReplaceConfigMap, manifest
 
 
 def create(host: Host, action: CreateConfigMap, desired: Desired) -> None:
@@ -42,42 +41,17 @@ def remove(host: Host, action: RemoveConfigMap, desired: Desired) -> None:
 
 
 def label(host: Host, actions: Tuple[Action, ...], desired: Desired) -> Optional[NodeError]:
-    """The annotation first, and last of what goes: a run that is cut off between leaves no label that nobody owns.
+    """Where some node fails, the others are labelled all the same."""
 
-    Where some node fails, the others are labelled all the same.
-    """
-    kubectl = client(host, desired)
-    failed: List[NodeError] = []
-
-    def attempt(names: List[str], key: str, value: Optional[str], overwrite: bool) -> None:
-        for first in range(0, len(names), _AT_ONCE):
-            some = names[first : first + _AT_ONCE]
-            try:
-                if key == ANNOTATION:
-                    kubectl.annotate("node", some, key, value)
-                else:
-                    kubectl.label("node", some, key, value, overwrite)
-            except KubectlError as error:
-                failed.append(error)
+    def again(step: LabelNode, found: Mapping[str, Any]) -> Optional[LabelNode]:
+        seen = node(found)
+        if seen.label not in (step.before, step.after):
+            reason = "somebody else changed it to {0!r} at the same time".format(seen.label or "")
+            raise KubectlError("label " + LABEL, reason, "run it again")
+        return step_of(seen, step.after, step.note)
 
     steps = [action for action in actions if isinstance(action, LabelNode)]
-    for note, names in _by({one.node: one.note for one in steps if one.note is not None}).items():
-        attempt(names, ANNOTATION, note, True)
-    moved = [one for one in steps if one.after != one.before]
-    for before in (True, False):  # a node that had no label is not overwritten: it may have got one meanwhile
-        chosen = {one.node: one.after for one in moved if (one.before is not None) == before}
-        for after, names in _by(chosen).items():
-            attempt(names, LABEL, after, before)
-    if not failed:  # a label that stayed is still known to be ours
-        attempt([one.node for one in steps if one.note is None], ANNOTATION, None, True)
-    return together(failed) if failed else None
-
-
-def _by(values: Mapping[str, Optional[str]]) -> Dict[Optional[str], List[str]]:
-    found: Dict[Optional[str], List[str]] = {}
-    for name, value in values.items():
-        found.setdefault(value, []).append(name)
-    return found
+    return patch_nodes(client(host, desired), steps, again)
 
 
 STEPS: Mapping[type, Step] = {

@@ -30,7 +30,7 @@ def observe(host: Host, desired: Desired) -> State:
     kubectl = client(host, desired)
     found = kubectl.find("configmap", desired.config_map, desired.namespace)
     cluster = Cluster(
-        nodes=tuple(_node(one) for one in kubectl.list("nodes")),
+        nodes=tuple(node(one) for one in kubectl.nodes()),
         config_map=None if found is None else SeenMap(texts(found.get("data")), found),
         namespace=found is not None or _namespace(kubectl, desired.namespace),
         readers=_readers(kubectl.list("daemonsets.apps", desired.namespace), desired.config_map),
@@ -50,7 +50,7 @@ def _namespace(kubectl: Kubectl, name: str) -> bool:
         return True
 
 
-def _node(found: Mapping[str, Any]) -> SeenNode:
+def node(found: Mapping[str, Any]) -> SeenNode:
     metadata = found.get("metadata") or {}
     labels = texts(metadata.get("labels"))
     capacity = (found.get("status") or {}).get("capacity")
@@ -60,6 +60,7 @@ def _node(found: Mapping[str, Any]) -> SeenNode:
         capacity=tuple(sorted(numbers(capacity).items())),
         label=labels.get(LABEL),
         set_here=texts(metadata.get("annotations")).get(ANNOTATION),
+        version=str(metadata.get("resourceVersion") or ""),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ..objects import some
 from . import capacity, configs
-from .changes import changed_configs, config_of, labels, named
+from .changes import changed_configs, config_of, is_ours, labels, named, unmarked
 from .options import Desired, Node
 from .types import Cluster, SeenNode, State
 
@@ -17,6 +17,14 @@ _NOT_YET = (
     "node {0} offers {1}, and with config {2} it should be {3}; where the label is older than some minutes, run {4}"
 )
 _CROWDED = "pods on node {0} hold {1} of {2}, and it will offer {3}: they go on, and no other starts until they end"
+_ADOPTED = (
+    "{0} had the label that is asked for, without our annotation: it counts as set here from now on, and is removed "
+    "with state absent"
+)
+_UNMARKED = (
+    "{0} labelled with a config of ours and without our annotation, which is left: where a run that was cut off did "
+    "it, name the node with its config to remove the label"
+)
 _NO_READER = (
     "no DaemonSet in namespace {0} mounts config map {1}, so no label has an effect; give the GPU operator "
     "devicePlugin.config.name={1} and devicePlugin.config.default={2}"
@@ -36,11 +44,13 @@ def notes(cluster: Cluster, desired: Desired) -> Iterator[str]:
     if not cluster.readers:
         yield _NO_READER.format(desired.namespace, desired.config_map, desired.default)
     changing = {action.node: action for action in labels(cluster, desired)}
-    replaced = [
-        name for name, one in changing.items() if one.before not in (None, one.after) and not _ours(cluster, name)
-    ]
+    steps = [one for one in changing.values() if one.before is not None and not _ours(cluster, one.node)]
+    replaced = [one.node for one in steps if one.before != one.after]
     if replaced:
         yield "the label of {0} was set by somebody else, and is replaced".format(", ".join(replaced))
+    adopted = [one.node for one in steps if one.before == one.after and one.note is not None]
+    if adopted:
+        yield _ADOPTED.format(some(adopted))
     rest = [one for one in cluster.nodes if one.label is not None and one.name not in changing]
     for one in rest if cluster.readers else ():
         if one.label not in desired.configs:
@@ -67,7 +77,7 @@ def _missing(cluster: Cluster, desired: Desired) -> Iterator[str]:
 
 def _ours(cluster: Cluster, name: str) -> bool:
     seen = cluster.node(name)
-    return seen is not None and seen.ours
+    return seen is not None and is_ours(cluster, seen)
 
 
 def _restart(cluster: Cluster, desired: Desired) -> str:
@@ -111,7 +121,8 @@ def why_it_stays(cluster: Cluster, desired: Desired) -> Optional[str]:
     """Why the config map is not removed."""
     seen = cluster.config_map
     gone = {action.node for action in labels(cluster, desired)}
-    others = [one.name for one in cluster.nodes if one.ours and one.name not in gone]
+    others = [one.name for one in cluster.nodes if one.label is not None and _ours(cluster, one.name)]
+    others = [name for name in others if name not in gone]
     if seen is None:
         return None
     if not seen.ours:
@@ -123,10 +134,14 @@ def why_it_stays(cluster: Cluster, desired: Desired) -> Optional[str]:
 
 
 def notes_of_absent(cluster: Cluster, desired: Desired) -> Iterator[str]:
-    foreign = [one for one in named(cluster, desired) if not _ours(cluster, one.name)]
+    removed = {one.node for one in labels(cluster, desired) if one.after is None}
+    foreign = [one for one in named(cluster, desired) if one.name not in removed]
     left = [one.name for one in foreign if getattr(cluster.node(one.name), "label", None) is not None]
     if left:
         yield "{0} labelled by somebody else, which is left".format(are(left))
+    others = [] if desired.nodes else unmarked(cluster)
+    if others:
+        yield _UNMARKED.format(are(others))
     stays = why_it_stays(cluster, desired)
     if stays is not None:
         yield "{0} stays: {1}".format(config_map(desired), stays)

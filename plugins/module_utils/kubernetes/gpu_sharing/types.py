@@ -11,28 +11,26 @@ from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
 from ..kubectl import MANAGED_BY, OURS
+from ..node_patches import NodeStep
 
 SECTION = "gpu_sharing"
 #: By this label NVIDIA's device plugin chooses a node's config.
 LABEL = "nvidia.com/device-plugin.config"
-#: What we set the label to. A label with another value, or without this annotation, is somebody else's.
+#: What we set the label to; changes.is_ours decides whose a label is.
 ANNOTATION = "trainyard.io/gpu-sharing-config"
 
 
 @frozen
 class SeenNode:
     """``labels`` are those of nvidia.com, ``capacity`` its resources; ``label``, ``set_here``: the config that the node
-    is labelled with, and the one that we labelled it with."""
+    is labelled with, and the one that we labelled it with. ``version``: its resourceVersion."""
 
     name: str
     labels: Tuple[Tuple[str, str], ...] = ()
     capacity: Tuple[Tuple[str, int], ...] = ()
     label: Optional[str] = None
     set_here: Optional[str] = None
-
-    @property
-    def ours(self) -> bool:
-        return self.label is not None and self.label == self.set_here
+    version: str = ""
 
 
 @frozen
@@ -113,21 +111,31 @@ class RemoveConfigMap(Action):
 
 
 @frozen
-class LabelNode(Action):
-    """``note``: what our annotation is then. None: no label, no annotation."""
+class LabelNode(NodeStep):
+    """``note``: what our annotation is then. None: no label, no annotation. ``version``: only where the node is still
+    the one that was seen."""
 
-    node: str
     before: Optional[str]
     after: Optional[str]
     note: Optional[str]
+    version: str = ""
 
     def describe(self) -> str:
         if self.after is None and self.before is not None:
             return "remove label {0}={1} of node {2}".format(LABEL, self.before, self.node)
+        if self.before == self.after and self.note is not None:
+            return "add our annotation to node {0}, which has label {1}={2}".format(self.node, LABEL, self.after)
         if self.before == self.after:
             return "remove our annotation of node {0}, which is true no longer".format(self.node)
         was = " (was {0})".format(self.before) if self.before is not None else ""
         return "label node {0} with {1}={2}{3}".format(self.node, LABEL, self.after, was)
+
+    def patch(self) -> Dict[str, Any]:
+        """Label and annotation in one request, so that no label is ever without the note of whose it is."""
+        metadata: Dict[str, Any] = {"resourceVersion": self.version, "annotations": {ANNOTATION: self.note}}
+        if self.before != self.after:
+            metadata["labels"] = {LABEL: self.after}
+        return {"metadata": metadata}
 
 
 def manifest(namespace: str, name: str, data: Mapping[str, str]) -> Dict[str, Any]:

@@ -57,7 +57,3 @@ def newly_tainted(cluster: Cluster, desired: Desired) -> List[str]:
 def _adds(cluster: Cluster, step: MarkNode, asked: Taint) -> bool:
     seen: Optional[SeenNode] = cluster.node(step.node)
     return seen is not None and asked not in seen.marks.taints
-
-
-def needs_pods(cluster: Cluster, desired: Desired) -> bool:
-    return bool(newly_tainted(cluster, desired))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, FrozenSet, Mapping, Optional, Tuple
 
 from ...core import managed_files
 from ...core.frozen import replaced
@@ -37,13 +37,26 @@ def observe(host: Host, desired: Desired) -> State:
         return State(seen)
     kubectl = client(host, desired)
     cluster = Cluster(
-        nodes=tuple(node(one) for one in kubectl.list("nodes")), policy=_policy(kubectl) if desired.present else None
+        nodes=tuple(node(one) for one in kubectl.nodes()), policy=_policy(kubectl) if desired.present else None
     )
-    if changes.needs_pods(cluster, desired):
-        cluster = replaced(cluster, pods=tuple(kubectl.pods()))
+    tainted = changes.newly_tainted(cluster, desired)
+    if tainted:
+        cluster = replaced(cluster, pods=_pods(kubectl, frozenset(tainted)))
     asks_helm = desired.present and desired.apply == "helm"
     release = helm(host, desired).find(desired.release, desired.namespace) if asks_helm else None
     return State(seen, cluster, release)
+
+
+def _pods(kubectl: Kubectl, nodes: FrozenSet[str]) -> Tuple[Mapping[str, Any], ...]:
+    """The pods of these nodes, with what decides whether they come back. Of all other fields nothing is kept."""
+    kept = []
+    for one in kubectl.pods():
+        metadata, spec = mapping(one.get("metadata")), mapping(one.get("spec"))
+        if spec.get("nodeName") in nodes:
+            names = ("name", "namespace", "annotations", "ownerReferences")
+            about = {name: metadata[name] for name in names if name in metadata}
+            kept.append({"metadata": about, "spec": {name: spec.get(name) for name in ("nodeName", "tolerations")}})
+    return tuple(kept)
 
 
 def _policy(kubectl: Kubectl) -> Optional[Mapping[str, Any]]:

@@ -11,6 +11,7 @@ from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
 from ..helm import Release
+from ..node_patches import NodeStep
 from . import marks
 
 SECTION = "kubernetes_gpu"
@@ -28,7 +29,7 @@ class SeenNode:
 
 @frozen
 class Cluster:
-    """``pods``: all that have not ended; None where nobody asked. ``policy``: the spec of the operator's
+    """``pods``: those of the nodes that get a taint; None where none does. ``policy``: the spec of the operator's
     ClusterPolicy; None: there is none, or this account may not read it."""
 
     nodes: Tuple[SeenNode, ...] = ()
@@ -49,11 +50,10 @@ class State:
 
 
 @frozen
-class MarkNode(Action):
+class MarkNode(NodeStep):
     """``taints``: all of the node after it; None: they stay. ``version``: only where the node is still the one that was
     seen. ``told``: the change in words."""
 
-    node: str
     version: str
     taints: Optional[Tuple[Mapping[str, Any], ...]]
     labels: Tuple[Tuple[str, Optional[str]], ...]

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping
 
 from ...core.host import Host
 from .. import options
+from ..objects import mapping
 from .compare import node
 
 __all__ = ["gather"]
@@ -21,12 +22,13 @@ def gather(host: Host, given: Mapping[str, Any]) -> Dict[str, Any]:
     :raises NodeError: the cluster does not answer, or not this account.
     """
     kubectl = options.client(host, options.reached(given), "docs/kubernetes.md")
-    seen = {str((one.get("metadata") or {}).get("name")): one for one in kubectl.list("nodes")}
-    pods = kubectl.list("pods", given["namespace"])
+    seen = {str((one.get("metadata") or {}).get("name")): one for one in kubectl.nodes()}
+    pods: Dict[str, List[Dict[str, Any]]] = {}
+    for pod in kubectl.pods_in(given["namespace"]):
+        pods.setdefault(str(mapping(pod.get("spec")).get("nodeName")), []).append(pod)
     asked = given["nodes"] or [{"name": name} for name, one in sorted(seen.items()) if _has_gpus(one)]
     nodes = [
-        node(one["name"], seen.get(one["name"]), [pod for pod in pods if _on(pod, one["name"])], one.get("facts") or {})
-        for one in asked
+        node(one["name"], seen.get(one["name"]), pods.get(one["name"], ()), one.get("facts") or {}) for one in asked
     ]
     return {
         "nodes": nodes,
@@ -38,10 +40,6 @@ def gather(host: Host, given: Mapping[str, Any]) -> Dict[str, Any]:
 def _has_gpus(found: Mapping[str, Any]) -> bool:
     names = [*((found.get("metadata") or {}).get("labels") or {}), *((found.get("status") or {}).get("capacity") or {})]
     return any(name.startswith("nvidia.com/") for name in names)
-
-
-def _on(pod: Mapping[str, Any], name: str) -> bool:
-    return bool((pod.get("spec") or {}).get("nodeName") == name)
 
 
 def _lines(nodes: List[Dict[str, Any]]) -> List[str]:

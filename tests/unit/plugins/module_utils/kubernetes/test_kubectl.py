@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import kubectl as module
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import (
+    AT_ONCE,
     Kubectl,
     KubectlError,
+    at_once,
     without_secrets,
 )
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault
@@ -60,18 +65,64 @@ def test_objects_come_change_and_go(api, kubectl):
     assert api.get("configmaps", "a", "gpu-operator") is None
 
 
-def test_labels_and_annotations_of_several(api, kubectl):
-    for name in ("n1", "n2"):
-        api.add("nodes", {"metadata": {"name": name, "labels": {"a": "b"}}})
+def test_a_list_is_read_in_pages(api, kubectl, monkeypatch):
+    monkeypatch.setattr(module, "PAGE", 2)
+    for number in range(5):
+        made = {"metadata": {"name": "p{0}".format(number), "namespace": "x" if number % 2 else "y"}}
+        api.add("pods", dict(made, spec={"nodeName": "n1"}, status={"phase": "Failed" if number == 4 else "Running"}))
+        api.add("nodes", {"metadata": {"name": "n{0}".format(number)}})
     one = kubectl()
-    one.label("node", ["n1", "n2"], "trainyard.io/x", "1", False)
-    one.annotate("node", ["n1"], "trainyard.io/y", "2")
-    assert api.get("nodes", "n2")["metadata"]["labels"] == {"a": "b", "trainyard.io/x": "1"}
-    assert api.get("nodes", "n1")["metadata"]["annotations"] == {"trainyard.io/y": "2"}
-    assert "already has a value" in refusal(one.label, "node", ["n1"], "trainyard.io/x", "3", False).reason
-    one.label("node", ["n1"], "trainyard.io/x", None, True)
-    assert api.get("nodes", "n1")["metadata"]["labels"] == {"a": "b"}
-    assert refusal(one.label, "node", ["n7"], "trainyard.io/x", "1", False).kind == "NotFound"
+    assert [each["metadata"]["name"] for each in one.pods()] == ["p1", "p3", "p0", "p2"]
+    assert [each["metadata"]["name"] for each in one.nodes()] == ["n0", "n1", "n2", "n3", "n4"]
+    assert [each["metadata"]["name"] for each in one.pods_in("y")] == ["p0", "p2", "p4"]
+    assert [len(list(one.pods("spec.nodeName=" + name))) for name in ("n1", "n2")] == [4, 0]
+    lists = [each for each in api.requests if each.endswith(("/pods", "/nodes"))]
+    assert (
+        lists
+        == ["GET /api/v1/pods"] * 2
+        + ["GET /api/v1/nodes"] * 3
+        + ["GET /api/v1/namespaces/y/pods"] * 2
+        + ["GET /api/v1/pods"] * 3
+    )
+
+
+def test_a_page_that_has_expired(api, kubectl, monkeypatch):
+    monkeypatch.setattr(module, "PAGE", 1)
+    for number in range(2):
+        api.add("nodes", {"metadata": {"name": "n{0}".format(number)}})
+    pages = kubectl().nodes()
+    assert next(pages)["metadata"]["name"] == "n0"
+    api.faults.append(Fault("GET /api/v1/nodes", 410, "The provided continue parameter is too old"))
+    error = refusal(next, pages)
+    assert (error.kind, error.thing, error.remedy) == ("Expired", "kubectl get nodes", "run it again")
+
+
+def test_writes_have_a_field_manager_of_their_own(api, kubectl):
+    api.add("nodes", {"metadata": {"name": "n1"}})
+    one, metadata = kubectl(), {"name": "a", "namespace": "gpu-operator"}
+    one.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    one.replace({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    one.patch("node", "n1", {"metadata": {"labels": {"a": "b"}}})
+    assert api.managers == ["trainyard-gpu-node"] * 3
+
+
+def test_at_once_is_a_few_and_each_error_is_kept():
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def work(number):
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.01)
+        with lock:
+            now[0] -= 1
+        if number % 10 == 3:
+            raise NodeError("n{0}".format(number), "no", "none")
+
+    assert [one.thing for one in at_once(work, range(30))] == ["n3", "n13", "n23"] and 2 <= most[0] <= AT_ONCE
+    with pytest.raises(ZeroDivisionError):
+        at_once(lambda number: 1 / number, [1, 0])
+    assert at_once(work, []) == []
 
 
 @pytest.mark.parametrize(
@@ -92,6 +143,32 @@ def test_what_a_server_answers_is_one_sentence_without_secrets(api, kubectl, sta
     api.faults.append(Fault("GET /api/v1/nodes", status, told + "\n, the header was Bearer " + TOKEN))
     error = refusal(kubectl().list, "nodes")
     assert error.kind == kind and words in str(error) and str(error).startswith("kubectl get nodes: "), str(error)
+
+
+def test_a_value_that_the_server_does_not_take(api, kubectl):
+    """kubectl prints no "Error from server" there: 'The DaemonSet "x" is invalid: ...'."""
+    api.add("daemonsets", {"metadata": {"name": "x", "namespace": "default"}})
+    api.faults.append(Fault("PATCH .*", 422, 'spec.template.spec.containers[0].image: Invalid value: "": no'))
+    error = refusal(kubectl().patch, "daemonset", "x", {"metadata": {"labels": {"a": "b"}}})
+    assert error.kind == "Invalid" and error.remedy == "correct the value that it names"
+    assert error.reason.startswith(
+        'The DaemonSet "x" is invalid: spec.template.spec.containers[0].image: Invalid value'
+    )
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [
+        ("The request is invalid: the server rejected our request due to an error in our request", "Invalid"),
+        ('The Node "n1" is invalid: \n* metadata.labels: Invalid value: "-"\n* spec.taints: Required value', "Invalid"),
+        ('Error from server (Invalid): Node "n1" is invalid: spec.taints: Required value', "Invalid"),
+        ('error: the server doesn\'t have a resource type "clusterpolicies"', "NoKind"),
+        ("The daemon is invalid", ""),
+        ("", ""),
+    ],
+)
+def test_what_kubectl_says_in_words_of_its_own(text, kind):
+    assert module._judged(text)[0] == kind
 
 
 def test_a_server_that_hangs_and_one_that_is_not_there(api, kubectl, tmp_path):

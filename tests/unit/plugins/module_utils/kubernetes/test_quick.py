@@ -11,7 +11,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl, KubectlError
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault, quick
 
-ENDED = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
 CALLS = [
     ("find", "node", "n1"),
     ("find", "node", "n9"),
@@ -20,8 +19,10 @@ CALLS = [
     ("find", "configmap", "a"),
     ("list", "nodes"),
     ("list", "pods"),
-    ("list", "pods", "gpu-operator"),
-    ("list", "pods", "", "--all-namespaces", ENDED),
+    ("nodes",),
+    ("pods",),
+    ("pods", "spec.nodeName=n1"),
+    ("pods_in", "gpu-operator"),
     ("list", "daemonsets.apps", "gpu-operator"),
     ("list", "clusterpolicies.nvidia.com"),
     ("list", "jobs"),
@@ -55,6 +56,7 @@ def test_both_read_the_same(filled, tmp_path, monkeypatch, call, status):
         filled.requests.clear()
         try:
             found = getattr(one, verb)(*words)
+            found = found if found is None or isinstance(found, dict) else list(found)
         except KubectlError as error:
             found = (str(error), error.kind)
         discovery = ("GET /version", "GET /api", "GET /apis")
@@ -72,7 +74,8 @@ def test_kubectl_is_asked_nothing_that_is_read_without_it(filled, tmp_path, monk
     one = Kubectl(Host(), kubeconfig=filled.kubeconfig(tmp_path / "kubeconfig"), context="test")
     monkeypatch.setattr(Kubectl, "_run", quick(filled, never))
     for verb, *words in CALLS[:-1]:
-        getattr(one, verb)(*words)
+        found = getattr(one, verb)(*words)
+        assert found is None or isinstance(found, dict) or list(found) is not None
     for other in (Kubectl(Host(), context="test"), Kubectl(Host(), kubeconfig=one.kubeconfig, context="x")):
         with pytest.raises(AssertionError):
             other.list("nodes")

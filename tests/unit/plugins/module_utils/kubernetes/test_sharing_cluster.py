@@ -127,9 +127,64 @@ def test_a_label_that_was_set_by_hand_is_left_when_ours_go(api, share):
     """As the users of seed clusters do it: kubectl label node N nvidia.com/device-plugin.config=slice-4."""
     api.add("nodes", node("n1", "slice-4"))
     api.add("nodes", node("n2"))
-    share([("n1", "slice-4"), ("n2", "slice-4")])
+    share(["n1", ("n2", "slice-4")])
     told = share(["n1", "n2"], state="absent")
     assert labels(api, "n1", "n2") == ["slice-4", None] and "n1 is labelled by somebody else" in told["notes"][0]
+
+
+def test_each_node_gets_label_and_annotation_in_one_request_of_a_manager_of_its_own(api, share):
+    names = ["n{0}".format(number) for number in range(10)]
+    for name in names:
+        api.add("nodes", node(name))
+    share([(name, "slice-4") for name in names])
+    patches = [one for one in api.requests if one.startswith("PATCH")]
+    assert sorted(patches) == sorted("PATCH /api/v1/nodes/" + name for name in names)
+    assert set(api.managers) == {"trainyard-gpu-node"}
+    share(names)
+    assert set(api.managers) == {"trainyard-gpu-node"} and labels(api, *names) == [None] * 10
+
+
+def test_a_run_where_some_nodes_fail_names_them_and_the_next_run_does_only_these(api, share):
+    for name in ("n1", "n2", "n3", "n4"):
+        api.add("nodes", node(name))
+    wanted = [(name, "slice-4") for name in ("n1", "n2", "n3", "n4")]
+    api.faults += [Fault("PATCH .*/n2", 500, "no", times=1), Fault("PATCH .*/n4", 500, "no", times=1)]
+    with pytest.raises(Unfinished) as failed:
+        share(wanted)
+    assert "nodes n2, n4: kubectl patch node: no" in str(failed.value)
+    assert "The label of n2, n4 could not be changed." in str(failed.value)
+    assert labels(api, "n1", "n2", "n3", "n4") == ["slice-4", None, "slice-4", None]
+    api.requests.clear()
+    share(wanted)
+    assert sorted(api.written()) == ["PATCH /api/v1/nodes/n2", "PATCH /api/v1/nodes/n4"]
+    assert labels(api, "n2", "n4") == ["slice-4"] * 2 and not share(wanted)["changed"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_nodes_that_an_earlier_version_left_half_done_are_ours(api, share, named):
+    """It wrote 200 annotations, ended at its time limit, and wrote the labels."""
+    share([])
+    halves = {"a": (None, {OURS: "slice-4"}), "b": ("slice-4", {}), "c": ("slice-4", {OURS: "slice-2"})}
+    for name, (label, ours) in halves.items():
+        api.add("nodes", node(name, label, **ours))
+    wanted = [(name, "slice-4") for name in halves]
+    if named:  # the next run goes on
+        told = share(wanted)
+        assert "somebody else" not in " ".join(told["notes"]) and labels(api, *halves) == ["slice-4"] * 3
+        assert all(api.get("nodes", one)["metadata"]["annotations"] == {OURS: "slice-4"} for one in halves)
+    share(wanted, state="absent")
+    assert labels(api, *halves) == [None] * 3
+    assert not any(api.get("nodes", one)["metadata"]["annotations"] for one in halves)
+
+
+def test_an_api_that_is_away_is_not_asked_for_each_node(api, share):
+    names = ["n{0:02}".format(number) for number in range(40)]
+    for name in names:
+        api.add("nodes", node(name))
+    api.faults.append(Fault("PATCH .*", 401, "no"))
+    with pytest.raises(Unfinished, match="nodes n00, n01, n02, n03, n04 and 35 more: .* renew the credentials"):
+        share([(name, "slice-4") for name in names])
+    assert 8 <= len([one for one in api.requests if one.startswith("PATCH")]) < 20
 
 
 @pytest.mark.parametrize("request_, nth", [("PUT .*/configmaps/.*", 1), ("GET .*/configmaps/.*", 2)])
@@ -168,9 +223,11 @@ def test_somebody_makes_or_takes_the_config_map_at_the_same_time(api, share):
 def test_a_node_that_got_a_label_at_the_same_time_keeps_it_and_the_others_get_theirs(api, share):
     api.add("nodes", node("n1"))
     api.add("nodes", node("n2"))
-    # Between our look and the one that kubectl itself takes before it labels.
-    api.faults.append(Fault("GET /api/v1/nodes/n2", first=lambda: api.add("nodes", node("n2", "slice-2")), times=1))
-    with pytest.raises(Unfinished, match="already has a value .* The label of n2 could not be changed"):
+    # Between our look and our patch.
+    api.faults.append(Fault("PATCH /api/v1/nodes/n2", first=lambda: api.add("nodes", node("n2", "slice-2")), times=1))
+    with pytest.raises(
+        Unfinished, match="somebody else changed it to 'slice-2' .* The label of n2 could not be changed"
+    ):
         share([("n1", "slice-4"), ("n2", "slice-4")])
     assert labels(api, "n1", "n2") == ["slice-4", "slice-2"]
     share([("n1", "slice-4"), ("n2", "slice-4")])

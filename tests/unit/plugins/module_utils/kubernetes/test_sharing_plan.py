@@ -15,6 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing import (
     Desired,
     State,
+    changes,
     configs,
     told,
 )
@@ -96,13 +97,17 @@ def test_what_is_as_asked_is_left():
         (None, None, "slice-4", ("slice-4", "slice-4")),
         ("mps-2", "mps-2", "slice-4", ("slice-4", "slice-4")),
         ("mps-2", None, "slice-4", ("slice-4", "slice-4")),
-        # Somebody set it already: it stays his.
-        ("slice-4", None, "slice-4", None),
+        # The half that an earlier version left, where it was cut off.
+        ("slice-4", None, "slice-4", ("slice-4", "slice-4")),
+        ("slice-4", "mps-2", "slice-4", ("slice-4", "slice-4")),
+        (None, "slice-4", "slice-4", ("slice-4", "slice-4")),
         ("slice-4", "slice-4", "slice-4", None),
         ("slice-4", "slice-4", "", (None, None)),
         ("slice-4", None, "", None),
+        # Our annotation beside a label of our configs: cut off in the middle of a change.
+        ("mps-2", "slice-4", "", (None, None)),
         # It was changed by hand after us: the label is left, and what we noted is no longer true.
-        ("mps-2", "slice-4", "", ("mps-2", None)),
+        ("other", "slice-4", "", ("other", None)),
         (None, "slice-4", "", (None, None)),
         (None, None, "", None),
     ],
@@ -116,8 +121,23 @@ def test_whose_label_it_is_decides(label, set_here, config, action):
 def test_a_label_that_somebody_set_is_replaced_and_told():
     made = plan(cluster(node(label="mps-2")), wish(("n1", "slice-4")))
     assert "the label of n1 was set by somebody else, and is replaced" in made.notes
-    made = plan(cluster(node(label="mps-2", set_here="mps-2")), wish(("n1", "slice-4")))
-    assert not any("somebody else" in note for note in made.notes)
+    for set_here in ("mps-2", "slice-4"):
+        made = plan(cluster(node(label="mps-2", set_here=set_here)), wish(("n1", "slice-4")))
+        assert not any("somebody else" in note for note in made.notes)
+
+
+def test_a_label_without_our_annotation_that_is_the_one_asked_for_becomes_ours_and_is_told():
+    made = plan(cluster(node(label="slice-4")), wish(("n1", "slice-4")))
+    assert [one.describe() for one in made.actions] == [
+        "add our annotation to node n1, which has label nvidia.com/device-plugin.config=slice-4"
+    ]
+    assert "n1 had the label that is asked for, without our annotation: it counts as set here" in made.notes[0]
+    # Where it is given with its config, it goes with ours; where no node is named, it is told.
+    state = cluster(node(label="slice-4"), readers=())
+    made = plan(state, wish(("n1", "slice-4"), state="absent"))
+    assert (made.actions[0].after, made.actions[0].note) == (None, None)
+    made = plan(state, wish(state="absent"))
+    assert "n1 is labelled with a config of ours and without our annotation, which is left" in made.notes[0]
 
 
 def test_a_node_that_is_not_registered_waits_and_is_no_failure():
@@ -203,12 +223,13 @@ def test_what_does_not_take_effect_is_told():
 
 
 def test_absent_takes_what_is_ours_and_nothing_else():
-    nodes = (node("a", "slice-4", "slice-4"), node("b", "slice-4"), node("c", "mps-2", "slice-4"), node("d"))
+    nodes = (node("a", "slice-4", "slice-4"), node("b", "slice-4"), node("c", "other", "slice-4"), node("d"))
     state = cluster(*nodes, readers=())
     made = plan(state, wish(state="absent"))
-    assert [(one.node, one.after, one.note) for one in made.actions[:-1]] == [("a", None, None), ("c", "mps-2", None)]
+    assert [(one.node, one.after, one.note) for one in made.actions[:-1]] == [("a", None, None), ("c", "other", None)]
     assert made.actions[-1] == RemoveConfigMap("gpu-operator", "gpu-node-sharing")
-    assert made.notes == ("c is labelled by somebody else, which is left",)
+    assert made.notes[0] == "c is labelled by somebody else, which is left"
+    assert made.notes[1].startswith("b is labelled with a config of ours and without our annotation")
     assert not plan(after(state, None, made.actions), wish(state="absent")).actions
     named = plan(state, wish("a", "b", state="absent"))
     assert [type(one) for one in named.actions] == [LabelNode, RemoveConfigMap]
@@ -323,7 +344,7 @@ def test_a_plan_is_total_and_empty_when_it_was_carried_out(nodes, config_map, re
     assert not plan(left, desired).actions
     for one, was in zip(left.cluster.nodes, named):
         # A label that was not ours is changed for a wish alone, and never taken away.
-        if one.label != was.label and not was.ours:
+        if one.label != was.label and not changes.is_ours(state.cluster, was, dict(entries).get(was.name, "")):
             assert present and one.label == dict(entries)[one.name] != ""
     if config_map is not None and not config_map.ours:
         assert left.cluster.config_map == config_map

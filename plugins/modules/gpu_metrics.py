@@ -60,6 +60,21 @@ options:
       into C(/run/gpu_node/gpu_jobs), where dcgm-exporter reads it too (label C(hpc_job)).
     type: bool
     default: true
+  owners:
+    description:
+      - Report the user, account and partition of each job of Slurm that has a GPU, as the metric C(gpu_node_job_info),
+        with either source. Prolog and epilog of M(trainyard.gpu_node.slurm_hooks) write it. Everybody who can query
+        Prometheus can read these names.
+      - Needs O(jobs=true).
+    type: bool
+    default: true
+  owners_textfile:
+    description:
+      - File of the metric for O(owners), in a folder that is there and that Prometheus' node exporter reads.
+      - Empty is C(gpu_node_jobs.prom) in the folder of O(textfile), or in the folder that the distribution's node
+        exporter reads. Without such a folder nothing is written.
+    type: str
+    default: ''
   profiling:
     description:
       - 'A word. While a job runs that has it in its comment or among its features (C(sbatch --comment profiling)), the
@@ -152,6 +167,10 @@ textfile:
   description: The file of the metrics, for V(nvml).
   type: str
   returned: success
+owners_textfile:
+  description: The file with user, account and partition of each job. V(null) where nobody wants it or would read it.
+  type: str
+  returned: success
 exporter:
   description: The unit of dcgm-exporter, for V(dcgm).
   type: str
@@ -172,7 +191,8 @@ SPEC = json.loads(r"""
 {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}, "source": {"type": "str",
 "choices": ["auto", "dcgm", "nvml"], "default": "auto"}, "interval_seconds": {"type": "int", "default": 30},
 "activity_seconds": {"type": "float", "default": 1.0}, "textfile": {"type": "str", "default": ""},
-"jobs": {"type": "bool", "default": true}, "profiling": {"type": "str", "default": "profiling"},
+"jobs": {"type": "bool", "default": true}, "owners": {"type": "bool", "default": true},
+"owners_textfile": {"type": "str", "default": ""}, "profiling": {"type": "str", "default": "profiling"},
 "fields": {"type": "list", "elements": "str", "default": []}, "listen": {"type": "str", "default": ":9400"},
 "host_engine": {"type": "str", "default": "localhost:5555"}, "web_config": {"type": "str", "default": ""}}
 """)

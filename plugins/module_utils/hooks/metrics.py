@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..metrics import jobs, places, profiling
+from ..metrics import jobs, owners, places, profiling
 from ..metrics.settings import DCGM, SECTION, Settings
 from ..slurm import jobs as notes
 from ..slurm.jobs import Running
@@ -25,6 +25,7 @@ def begun(hook: Hook, job: Job, note: Running) -> None:
             jobs.keep(host, str(job.id), places.of_job(host, job, note.gpus))
 
         hook.step("telling the metrics which GPUs the job has", _LOCK_SECONDS, tell)
+        _report_owners(hook, settings)
     if job.says(settings.profiling):
         what = "leaving the counters of the GPUs to the job's profiler"
         hook.step(what, _SECONDS, lambda: profiling.begin(host, job.id, settings.source == DCGM))
@@ -35,7 +36,17 @@ def over(hook: Hook, note: Running) -> None:
     host = hook.host
     what = "telling the metrics that the job is over"
     hook.step(what, _LOCK_SECONDS, lambda: jobs.keep(host, str(note.id), ()))
+    _report_owners(hook, settings)
     if profiling.jobs(host):
         running = {one.id for one in notes.running(host)}
         what = "taking the counters of the GPUs back"
         hook.step(what, _SECONDS, lambda: profiling.end(host, note.id, running, settings.source == DCGM))
+
+
+def _report_owners(hook: Hook, settings: Settings) -> None:
+    path = settings.owners_textfile
+    if path:
+        what = "writing who has the jobs of this node"
+        note = hook.step(what, _LOCK_SECONDS, lambda: owners.keep(hook.host, path))
+        if note:
+            hook.tell(note)

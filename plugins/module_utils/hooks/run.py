@@ -120,7 +120,8 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
 
 
 def _begin(hook: Hook, job: Job, folder: Optional[str]) -> Running:
-    note = Running(job.id, job.uid, _gpus(hook, job), folder, job.sluid)
+    names = {"user": job.user, "account": job.account, "partition": job.partition}
+    note = Running(job.id, job.uid, _gpus(hook, job), folder, job.sluid, **names)
     hook.step("noting the job", _LOCK_SECONDS, lambda: jobs.begin(hook.host, note))
     return note
 

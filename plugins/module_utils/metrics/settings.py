@@ -19,7 +19,7 @@ INTERVAL_RANGE = (10, 3600)
 
 @frozen
 class Settings:
-    """As in the options of the resource; ``source`` and ``textfile`` are what was found on the node.
+    """As in the options of the resource; ``source`` and both files are what was found on the node.
     ``interval_seconds`` None: an earlier version declared the section."""
 
     source: str = ""
@@ -28,15 +28,15 @@ class Settings:
     jobs: bool = True
     profiling: str = PROFILING
     interval_seconds: Optional[int] = None
+    owners_textfile: str = ""
 
     @classmethod
     def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
         """A value of a wrong kind counts as not given: a hook must not fail for it."""
         known = section or {}
         seconds, jobs, interval = (known.get(name) for name in ("activity_seconds", "jobs", "interval_seconds"))
-        given: Dict[str, Any] = {
-            name: known[name] for name in ("source", "textfile", "profiling") if isinstance(known.get(name), str)
-        }
+        names = ("source", "textfile", "profiling", "owners_textfile")
+        given: Dict[str, Any] = {name: known[name] for name in names if isinstance(known.get(name), str)}
         if isinstance(interval, int) and not isinstance(interval, bool):
             given["interval_seconds"] = min(INTERVAL_RANGE[1], max(INTERVAL_RANGE[0], interval))
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):

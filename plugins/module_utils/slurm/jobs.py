@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
 from .proc import Started, alive
+from .types import name_of
 
 FOLDER = "/run/gpu_node/jobs"
 _OVER = ".over"
@@ -28,7 +29,7 @@ _OVER = ".over"
 @frozen
 class Running:
     """What is remembered of a job. ``gpus`` are PCI addresses; ``folder`` is its folder on the scratch; ``sluid``
-    its name in the cgroups of Slurm 26.05.
+    its name in the cgroups of Slurm 26.05. ``user``, ``account`` and ``partition`` are names for the metrics, or "".
 
     Of one that is over: ``stuck`` are processes that its epilog could not end, ``by`` is the epilog itself.
     """
@@ -40,6 +41,9 @@ class Running:
     sluid: Optional[str] = None
     stuck: Tuple[Started, ...] = ()
     by: Optional[Started] = None
+    user: str = ""
+    account: str = ""
+    partition: str = ""
 
 
 def path(job_id: int, over: bool = False) -> str:
@@ -63,6 +67,7 @@ def read(host: Host, job_id: int, over: bool = False) -> Optional[Running]:
         sluid if isinstance(sluid, str) else None,
         tuple((one[0], one[1]) for one in _list(content, "stuck") if _pair(one)),
         (content["by"][0], content["by"][1]) if _pair(content.get("by")) else None,
+        *(name_of(content.get(name)) for name in ("user", "account", "partition")),
     )
 
 

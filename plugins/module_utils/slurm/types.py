@@ -20,6 +20,8 @@ SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _HIGHEST = 2**32 - 3
 # What slurmd writes where a job has GPUs and gres.conf names no device files.
 _NO_DEVICES = ("NoDevFiles", "N/A")
+# Names of users, accounts and partitions that may go into metrics. Anything else counts as not given.
+_NAME = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 
 
 @frozen
@@ -27,7 +29,8 @@ class Job:
     """One job on this node. ``gpus`` are positions in slurmd's list of GPUs, ``visible`` the same or UUIDs: which GPUs
     these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup. ``comment`` and
     ``features`` are the user's words (--comment, --constraint). ``nodes`` is the list of the job's nodes as Slurm
-    writes it, ``restart`` how often the job was started before, where Slurm tells that."""
+    writes it, ``restart`` how often the job was started before, where Slurm tells that. ``user``, ``account`` and
+    ``partition`` are names, or "" if Slurm has none or the name has other characters."""
 
     id: int
     uid: int
@@ -41,6 +44,9 @@ class Job:
     features: str = ""
     nodes: str = ""
     restart: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], node: str = "") -> Job:
@@ -63,6 +69,10 @@ class Job:
             # Older versions have the second name alone (_build_env() in slurmd).
             nodes=environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST", ""),
             restart=environment.get("SLURM_JOB_RESTART_COUNT", ""),
+            # slurmd 22.05 and 24.11 set all three for prolog and epilog; the account only if the job has one.
+            user=name_of(environment.get("SLURM_JOB_USER")),
+            account=name_of(environment.get("SLURM_JOB_ACCOUNT")),
+            partition=name_of(environment.get("SLURM_JOB_PARTITION")),
         )
 
     def says(self, word: str) -> bool:
@@ -84,6 +94,11 @@ class Jobs:
     told: bool = True
     ended: FrozenSet[int] = frozenset()
     processes: FrozenSet[int] = frozenset()
+
+
+def name_of(text: object) -> str:
+    """The name of a user, account or partition; "" if it is not a plain name."""
+    return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
 
 
 def gpu_names(text: str) -> Tuple[str, ...]:

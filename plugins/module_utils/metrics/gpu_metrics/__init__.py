@@ -24,9 +24,12 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: who tells, where, and what is left out."""
     state = outcome.after
     found: Dict[str, Any] = {"source": None, "textfile": None, "exporter": None, "missing_fields": []}
+    found["owners_textfile"] = None
     if not desired.present:
         return found
     chosen = source(state, desired)
+    if state.owners and (chosen == DCGM or state.textfile):
+        found["owners_textfile"] = state.owners
     if chosen == NVML and state.textfile:
         found.update(source=NVML, textfile=state.textfile)
     elif chosen == DCGM:

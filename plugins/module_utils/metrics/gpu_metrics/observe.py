@@ -21,7 +21,19 @@ from ..settings import NVML, SECTION
 from .options import Desired
 from .plan import source
 from .texts import drop_in_path
-from .types import EXPORTERS, SERVICE, TABLE, TEXTFILE, TEXTFILE_FOLDERS, TIMER, UNIT, Exporter, State
+from .types import (
+    EXPORTERS,
+    OWNERS_TEXTFILE,
+    SERVICE,
+    TABLE,
+    TEXTFILE,
+    TEXTFILE_FOLDERS,
+    TIMER,
+    TMPFILES,
+    UNIT,
+    Exporter,
+    State,
+)
 
 _UNIT_FOLDERS = (timer_unit.FOLDER, "/usr/lib/systemd/system", "/lib/systemd/system")
 _SECONDS = 10.0
@@ -34,17 +46,22 @@ _VOLTA = 5  # nvml.h: NVML_DEVICE_ARCH_VOLTA
 def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     textfile = desired.textfile or _usual(host)
-    known = dict.fromkeys(str(one) for one in (textfile, declared.get("textfile")) if one)
-    paths = [*UNIT.units, TABLE, *(drop_in_path(one) for one in EXPORTERS)]
+    usual = "{0}/{1}".format(os.path.dirname(textfile), OWNERS_TEXTFILE) if textfile else ""
+    owners = (desired.owners_textfile or usual) if desired.owners and desired.jobs else ""
+    files = (textfile, desired.owners_textfile or usual, declared.get("textfile"), declared.get("owners_textfile"))
+    seen = {str(one): managed_files.look(host, str(one)) for one in files if one}
+    paths = [*UNIT.units, TABLE, TMPFILES, *(drop_in_path(one) for one in EXPORTERS)]
     state = State(
         files=managed_files.observe(host, paths, declared),
         declared=declared,
         timer=timer_unit.look(host, TIMER, SERVICE),
         exporter=_installed(host),
         textfile=textfile,
-        foreign=bool(textfile) and managed_files.look(host, textfile).foreign,
         folder=folder_given.look(host, os.path.dirname(textfile)) if textfile else None,
-        left=tuple(one for one in known if managed_files.look(host, one).ours),
+        owners=owners,
+        owners_folder=folder_given.look(host, os.path.dirname(owners)) if owners else None,
+        foreign=tuple(one for one in dict.fromkeys((textfile, owners)) if one and seen[one].foreign),
+        left=tuple(path for path, one in seen.items() if one.ours),
     )
     if not state.exporter.unit or source(state, desired) == NVML:
         return state

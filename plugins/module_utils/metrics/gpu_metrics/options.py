@@ -27,7 +27,7 @@ _PORT = r"[1-9][0-9]{0,4}"
 class Desired:
     """:raises NodeError: something of it cannot be."""
 
-    _for_absent = ("textfile",)
+    _for_absent = ("textfile", "owners_textfile")
 
     present: bool = state(
         [
@@ -66,6 +66,24 @@ class Desired:
         True,
         "Tell which job of Slurm has which GPU. Prolog and epilog of M(trainyard.gpu_node.slurm_hooks) write it into "
         "C(/run/gpu_node/gpu_jobs), where dcgm-exporter reads it too (label C(hpc_job)).",
+    )
+    owners: bool = option(
+        True,
+        [
+            "Report the user, account and partition of each job of Slurm that has a GPU, as the metric "
+            "C(gpu_node_job_info), with either source. Prolog and epilog of M(trainyard.gpu_node.slurm_hooks) write "
+            "it. Everybody who can query Prometheus can read these names.",
+            "Needs O(jobs=true).",
+        ],
+    )
+    owners_textfile: str = option(
+        "",
+        [
+            "File of the metric for O(owners), in a folder that is there and that Prometheus' node exporter reads.",
+            "Empty is C(gpu_node_jobs.prom) in the folder of O(textfile), or in the folder that the distribution's "
+            "node exporter reads. Without such a folder nothing is written.",
+        ],
+        form=_PROM,
     )
     profiling: str = option(
         PROFILING,

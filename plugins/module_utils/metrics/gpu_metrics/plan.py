@@ -15,7 +15,7 @@ from ...facts import dcgm
 from ..settings import AUTO, DCGM, NVML, SECTION
 from . import texts
 from .options import Desired
-from .types import EXPORTERS, TABLE, TIMER, UNIT, StartExporter, State
+from .types import EXPORTERS, TABLE, TIMER, TMPFILES, UNIT, StartExporter, State
 
 _NOBODY = (
     "nobody would read the metrics: there is no dcgm-exporter here, and no folder of Prometheus' node exporter "
@@ -45,16 +45,17 @@ def plan(state: State, desired: Desired) -> Plan:
 
 
 def _nvml(state: State, desired: Desired) -> Plan:
-    refusals: List[Refusal] = []
-    if state.foreign:
-        refusals.append(Refusal(state.textfile, "it is there and is not ours", "move it away, or give another path"))
-    wanted, section = texts.of_nvml(desired), _section(state, desired, NVML)
-    more = [RemoveFile(one) for one in state.left if one != state.textfile]
+    refusals = _refused(state, (state.textfile, state.owners))
+    if state.textfile == state.owners:
+        reason = "it is also the file of the metrics of the GPUs"
+        refusals.append(Refusal(state.owners, reason, "give another name as gpu_metrics_owners_textfile"))
+    wanted, section = (*texts.of_nvml(desired), *texts.of_owners(state.owners)), _section(state, desired, NVML)
+    more = [RemoveFile(one) for one in state.left if one not in (state.textfile, state.owners)]
     found = present(UNIT, state.files, state.declared, state.timer, wanted, section, refusals, more)
     if found.refusals:
         return found
     missing = () if state.folder is None else folder_given.missing(SECTION + "_textfile", state.folder)
-    return Plan((*found.actions, *_released(state, found.actions)), notes=missing)
+    return Plan((*found.actions, *_released(state, found.actions)), notes=missing or _no_folder(state))
 
 
 def _dcgm(state: State, desired: Desired) -> Plan:
@@ -63,7 +64,7 @@ def _dcgm(state: State, desired: Desired) -> Plan:
         remedy = "install NVIDIA's package datacenter-gpu-manager-exporter, or set gpu_metrics_source to nvml"
         return Plan(refusals=(Refusal("dcgm-exporter", "it is not installed", remedy),))
     wanted = texts.of_dcgm(state, desired)
-    refusals = managed_files.refusals(state.files, wanted, "move it away")
+    refusals = (*managed_files.refusals(state.files, wanted, "move it away"), *_refused(state, (state.owners,)))
     if exporter.taken:
         reason = "another program listens there, and {0} does not run".format(exporter.unit)
         refusals += (Refusal("port " + desired.listen, reason, "stop that one, or set gpu_metrics_listen"),)
@@ -71,7 +72,7 @@ def _dcgm(state: State, desired: Desired) -> Plan:
         return Plan(refusals=refusals)
     actions = declare(UNIT, state.files, state.declared, wanted, _section(state, desired, DCGM))
     actions += timer_unit.stopped(state.timer, TIMER)
-    actions += [RemoveFile(one) for one in state.left]
+    actions += [RemoveFile(one) for one in state.left if one != state.owners]
     actions += managed_files.write(state.files, wanted)
     changed = timer_unit.touched(actions, [one.path for one in wanted])
     running = state.timer.running
@@ -79,14 +80,25 @@ def _dcgm(state: State, desired: Desired) -> Plan:
         actions.append(timer_unit.ReloadSystemd())
     if running and (changed or exporter.stale or not (exporter.active and exporter.enabled)):
         actions.append(StartExporter(exporter.unit, desired.listen, not desired.web_config))
-    return Plan(tuple(actions), notes=_notes(state, desired) if not actions else _paired(state))
+    notes = _notes(state, desired) if not actions else _paired(state)
+    return Plan(tuple(actions), notes=(*notes, *_no_folder(state)))
+
+
+def _refused(state: State, paths: Sequence[str]) -> List[Refusal]:
+    reason, remedy = "it is there and is not ours", "move it away, or give another path"
+    return [Refusal(path, reason, remedy) for path in state.foreign if path in paths]
+
+
+def _no_folder(state: State) -> Tuple[str, ...]:
+    folder = state.owners_folder
+    return () if folder is None else folder_given.missing(SECTION + "_owners_textfile", folder)
 
 
 def _gone(state: State) -> Plan:
     """Nothing of it is wanted, or nobody reads it."""
     more: List[Action] = [RemoveFile(path) for path in state.left]
     more += _released(state, managed_files.remove(state.files, _DROP_INS))
-    return absent(UNIT, state.files, state.declared, state.timer, more, (TABLE, *_DROP_INS))
+    return absent(UNIT, state.files, state.declared, state.timer, more, (TABLE, TMPFILES, *_DROP_INS))
 
 
 def _released(state: State, actions: Sequence[Action]) -> List[Action]:
@@ -104,6 +116,7 @@ def _section(state: State, desired: Desired, chosen: str) -> Dict[str, Any]:
         "interval_seconds": desired.interval_seconds,
         "jobs": desired.jobs,
         "profiling": desired.profiling,
+        "owners_textfile": state.owners,
     }
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import List, Tuple
 
 from ...core import timer_unit
-from ...core.managed_files import Wanted
+from ...core.managed_files import MARKER, Wanted
 from ...facts import dcgm
 from ...facts.nvml.binding import RUNTIME
 from .. import jobs
 from .options import Desired
-from .types import SERVICE, TABLE, TIMER, Exporter, State
+from .types import SERVICE, TABLE, TIMER, TMPFILES, Exporter, State
 
 
 def drop_in_path(unit: str) -> str:
@@ -32,7 +32,16 @@ def of_dcgm(state: State, desired: Desired) -> Tuple[Wanted, ...]:
     return (
         Wanted(TABLE, dcgm.table(fields)),
         Wanted(drop_in_path(state.exporter.unit), drop_in(state.exporter, desired)),
+        *of_owners(state.owners),
     )
+
+
+def of_owners(path: str) -> Tuple[Wanted, ...]:
+    """``path``: of the file of the owners; "": none is wanted."""
+    if not path:
+        return ()
+    text = "{0} The jobs in this file ended with the last boot.\nr! {1}\n".format(MARKER, path)
+    return (Wanted(TMPFILES, text),)
 
 
 def service(desired: Desired) -> str:

@@ -24,6 +24,9 @@ EXPORTERS = ("nvidia-dcgm-exporter.service", "dcgm-exporter.service")
 #: What Debian's node exporter reads, and what those of other distributions are told to read.
 TEXTFILE_FOLDERS = ("/var/lib/prometheus/node-exporter", "/var/lib/node_exporter/textfile_collector")
 TEXTFILE = "gpu_node_gpus.prom"
+OWNERS_TEXTFILE = "gpu_node_jobs.prom"
+#: systemd removes the file of the owners at boot, before node exporter starts: its jobs ended with the last boot.
+TMPFILES = "/etc/tmpfiles.d/gpu_node_jobs.conf"
 
 
 @frozen
@@ -46,16 +49,19 @@ class Exporter:
 @frozen
 class State:
     """``declared``: section gpu_metrics of the declaration. ``textfile``: where the metrics go without DCGM; empty:
-    there is no place. ``folder``: where it lies. ``left``: files of metrics of ours. ``profiling``: the GPUs have
-    counters for it; False where they are older than Volta."""
+    there is no place. ``folder``: where it lies. ``owners``: the file of the jobs' owners; empty: not wanted, or no
+    place. ``owners_folder``: its folder. ``foreign``: which of the two files is not ours. ``left``: files of metrics
+    of ours. ``profiling``: the GPUs have counters for it; False where they are older than Volta."""
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
     timer: timer_unit.Seen = timer_unit.Seen()
     exporter: Exporter = Exporter()
     textfile: str = ""
-    foreign: bool = False
     folder: Optional[Folder] = None
+    owners: str = ""
+    owners_folder: Optional[Folder] = None
+    foreign: Tuple[str, ...] = ()
     left: Tuple[str, ...] = ()
     profiling: bool = True
 

@@ -15,6 +15,8 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_ru
 FOLDER = "var/lib/prometheus/node-exporter"
 SERVICE = "etc/systemd/system/gpu-node-gpu_metrics.service"
 TIMER = "etc/systemd/system/gpu-node-gpu_metrics.timer"
+TMPFILES = "etc/tmpfiles.d/gpu_node_jobs.conf"
+OWNERS = FOLDER + "/gpu_node_jobs.prom"
 DROP_IN = "etc/systemd/system/nvidia-dcgm-exporter.service.d/50-gpu_node.conf"
 # As NVIDIA's package has it.
 UNIT = """[Unit]
@@ -72,7 +74,9 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
         SERVICE,
         TIMER,
         "etc/systemd/system/timers.target.wants/gpu-node-gpu_metrics.timer",
+        TMPFILES,
     }
+    assert made["owners_textfile"] == section(run)["owners_textfile"] == "/" + OWNERS
     # What the timer wrote goes with it; a file of others stays.
     (run.root / FOLDER / "gpu_node_gpus.prom").write_text("# Managed by trainyard.gpu_node. x\ngpu_node_gpus 8\n")
     (run.root / FOLDER / "other.prom").write_text("other 1\n")
@@ -96,6 +100,8 @@ def test_an_exporter_of_dcgm_is_given_our_fields_and_then_its_own(run):
         in (run.root / DROP_IN).read_text()
     )
     assert section(run)["source"] == "dcgm"
+    assert made["owners_textfile"] == section(run)["owners_textfile"] == "/" + OWNERS
+    (run.root / OWNERS).write_text("# Managed by trainyard.gpu_node. x\n")  # as prolog does
     assert not run(fields=["DCGM_FI_DEV_FAN_SPEED", "-DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"])["changed"]
     assert run(state="absent")["changed"] and tree(run.root) == before
 
@@ -114,3 +120,19 @@ def test_what_cannot_be_is_one_sentence(run):
     assert failed["failed"] and "dcgm-exporter: it is not installed" in failed["msg"]
     failed = run(interval_seconds=10, activity_seconds=8.0)
     assert failed["failed"] and "more than half of interval_seconds" in failed["msg"]
+
+
+def test_who_does_not_want_the_owners_has_no_file_of_them(run):
+    assert run()["owners_textfile"] == "/" + OWNERS
+    (run.root / OWNERS).write_text("# Managed by trainyard.gpu_node. x\n")
+    off = run(owners=False)
+    assert off["changed"] and off["owners_textfile"] is None and section(run)["owners_textfile"] == ""
+    assert not {OWNERS, TMPFILES} & tree(run.root) and not run(owners=False)["changed"]
+    assert run(jobs=False)["owners_textfile"] is None
+    elsewhere = run.root / "srv/metrics"
+    elsewhere.mkdir(parents=True)
+    moved = run(owners_textfile="/srv/metrics/owners.prom")
+    assert moved["owners_textfile"] == "/srv/metrics/owners.prom" and not moved["notes"]
+    assert "r! /srv/metrics/owners.prom" in (run.root / TMPFILES).read_text()
+    (elsewhere / "owners.prom").write_text("# Managed by trainyard.gpu_node. x\n")
+    assert run(state="absent")["changed"] and not (elsewhere / "owners.prom").exists()

@@ -25,8 +25,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.exposition
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import metrics as events
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.memory import Memory
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats import prometheus
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import render
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import owners, render
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.types import Seen
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.jobs import Running
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 LIBRARY = ROOT / "plugins/module_utils"
@@ -42,6 +43,7 @@ WRITERS = {
     "checkpoints/measured.py": "checkpoint_",
     "health/events/metrics.py": "cloud_event",
     "health/formats/prometheus.py": "health",
+    "metrics/owners.py": "job_info",
     "metrics/render.py": None,
 }
 
@@ -104,6 +106,7 @@ def files(nvml_simulator, tmp_path_factory):
         assert done.stdout and "Traceback" not in done.stderr, done.stderr
         found[name] = done.stdout
     found["events"] = events.render(Memory(), True, False, time.time())
+    found["jobs"] = owners.render({(0, None): ("7",)}, (Running(7, 2000, user="anna", account="physics"),))
     found["checkpoint"] = measured.text("", "put", Done(1, 1, 1, 1, 1.0, 0.0), time.time())
     return found
 

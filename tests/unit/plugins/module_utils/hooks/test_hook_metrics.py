@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+
 import pytest
 
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.test_hooks_on_simulator import Node
@@ -34,6 +37,42 @@ def test_the_metrics_know_the_gpus_of_each_job_while_it_runs(node):
     assert told(node) == {"6": ["43"], "5": ["43"]}
     assert node.hook("epilog", job=43)[::2] == (0, "")  # without its GPUs in its environment
     assert told(node) == {}
+
+
+@pytest.mark.parametrize("source", ["nvml", "dcgm"])
+def test_the_owners_of_the_jobs_are_in_a_file_with_either_source(node, source):
+    """Three jobs of two users on two GPUs: two share GPU 1, one is a task of an array, whose number is its own."""
+    prom = node.root / "srv/jobs.prom"
+    prom.parent.mkdir()
+    node.declare(gpu_metrics={"source": source, "owners_textfile": "/srv/jobs.prom"})
+
+    def owners():
+        return re.findall(r'^gpu_node_job_info{hpc_job="(.*?)",user="(.*?)",account="(.*?)",', prom.read_text(), re.M)
+
+    begun = (
+        (42, "0,1", {"SLURM_JOB_USER": "anna", "SLURM_JOB_ACCOUNT": "physics"}),
+        (43, "1", {"SLURM_JOB_USER": "ben"}),
+        (45, "1", {"SLURM_JOB_USER": "ben", "SLURM_ARRAY_JOB_ID": "44", "SLURM_ARRAY_TASK_ID": "3"}),
+        (46, "", {"SLURM_JOB_USER": "eve"}),  # without a GPU
+    )
+    for number, gpus, names in begun:
+        assert node.hook("prolog", job=number, gpus=gpus, **names)[::2] == (0, "")
+    assert owners() == [("42", "anna", "physics"), ("43", "ben", ""), ("45", "ben", "")]
+    hpc_jobs = {job for jobs in told(node).values() for job in jobs}
+    assert hpc_jobs == {job for job, dummy, dummy in owners()}
+    assert node.hook("epilog", job=43)[::2] == (0, "")
+    assert owners() == [("42", "anna", "physics"), ("45", "ben", "")]
+    shutil.rmtree(str(node.root / "run/gpu_node"))  # a reboot: the first job of the new boot is the only one
+    assert node.hook("prolog", job=50, gpus="2", SLURM_JOB_USER="eve")[::2] == (0, "")
+    assert owners() == [("50", "eve", "")]
+    assert node.hook("epilog", job=50)[::2] == (0, "") and owners() == []
+    assert node.questions == []  # nothing of it asks slurmctld
+
+
+def test_a_folder_that_is_gone_holds_no_job(node):
+    node.declare(gpu_metrics={"source": "dcgm", "owners_textfile": "/srv/jobs.prom"})
+    status, report, said = node.hook("prolog", job=42, gpus="0", SLURM_JOB_USER="anna")
+    assert status == 0 and report["finding"] is None and "/srv: there is no such folder" in said
 
 
 @pytest.mark.parametrize("section", [None, dict(NVML, jobs=False)])

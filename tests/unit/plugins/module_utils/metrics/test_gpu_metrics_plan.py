@@ -40,12 +40,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_met
     SERVICE,
     TABLE,
     TIMER,
+    TMPFILES,
     Exporter,
     StartExporter,
     State,
 )
 
 PROM = "/var/lib/prometheus/node-exporter/gpu_node_gpus.prom"
+OWNERS = "/var/lib/prometheus/node-exporter/gpu_node_jobs.prom"
 DROP_IN = texts.drop_in_path(EXPORTERS[0])
 UNITS = (timer_unit.path(SERVICE), timer_unit.path(TIMER))
 HERE = timer_unit.Seen(running=True)
@@ -153,8 +155,39 @@ def test_another_place_takes_the_old_file_away():
 
 @pytest.mark.parametrize("desired", [Desired(), Desired(source="nvml")])
 def test_a_file_of_others_is_refused(desired):
-    refused = plan(replaced(NODE, foreign=True), desired)
+    refused = plan(replaced(NODE, foreign=(PROM,)), desired)
     assert refused.refusals[0].thing == PROM and refused.actions == ()
+
+
+@pytest.mark.parametrize(("state", "source"), [(NODE, "nvml"), (WITH_DCGM, "dcgm")])
+def test_the_file_of_the_owners_is_declared_with_either_source(state, source):
+    wanted = replaced(state, owners=OWNERS, owners_folder=Folder("/var/lib/prometheus/node-exporter"))
+    first = plan(wanted, Desired())
+    assert not first.notes
+    after = applied(wanted, first)
+    assert (after.declared["source"], after.declared["owners_textfile"]) == (source, OWNERS)
+    assert TMPFILES in ours(after) and plan(after, Desired()).actions == ()
+    # Prolog wrote it: it stays until nobody wants it, then it goes with the line for systemd-tmpfiles.
+    written = replaced(after, left=(*after.left, OWNERS))
+    assert plan(written, Desired()).actions == ()
+    off = plan(replaced(written, owners="", owners_folder=None), Desired(owners=False))
+    assert all(RemoveFile(path) in off.actions for path in (OWNERS, TMPFILES))
+    assert applied(written, off).declared["owners_textfile"] == ""
+    assert all(RemoveFile(path) in plan(written, ABSENT).actions for path in (OWNERS, TMPFILES))
+
+
+@pytest.mark.parametrize("state", [NODE, WITH_DCGM])
+def test_a_file_of_owners_that_cannot_be_is_refused(state):
+    refused = plan(replaced(state, owners=OWNERS, foreign=(OWNERS,)), Desired())
+    assert refused.refusals[0].thing == OWNERS and refused.actions == ()
+    lost = replaced(state, owners="/srv/jobs.prom", owners_folder=Folder("/srv", there=False))
+    assert "gpu_metrics_owners_textfile: there is no folder /srv" in plan(lost, Desired()).notes[0]
+
+
+def test_two_metrics_do_not_share_a_file():
+    assert "give another name" in str(plan(replaced(NODE, owners=PROM), Desired()).refusals[0])
+    # DCGM's exporter writes none.
+    assert not plan(replaced(WITH_DCGM, owners=PROM), Desired()).refusals
 
 
 @pytest.mark.parametrize(("path", "state"), [(TABLE, WITH_DCGM), (DROP_IN, WITH_DCGM), (UNITS[0], NODE)])
@@ -238,6 +271,7 @@ def test_where_the_exporter_is_asked(listen, expected):
         ({"activity_seconds": 9, "interval_seconds": 10}, "more than half of interval_seconds"),
         ({"textfile": "/srv/gpus.txt"}, ".prom"),
         ({"textfile": "/srv/../etc/x.prom"}, "textfile"),
+        ({"owners_textfile": "/srv/jobs.txt"}, ".prom"),
         ({"fields": ["DCGM_FI_X; rm"]}, "field of DCGM"),
         ({"fields": ["SM_CLOCK"]}, "field of DCGM"),
         ({"listen": ":99999"}, "there is no port 99999"),
@@ -260,7 +294,7 @@ STATES = st.builds(
     State,
     files=st.builds(
         Files,
-        found=st.tuples(SEEN, SEEN, SEEN, SEEN).map(lambda four: tuple(zip((*UNITS, TABLE, DROP_IN), four))),
+        found=st.tuples(*[SEEN] * 5).map(lambda five: tuple(zip((*UNITS, TABLE, DROP_IN, TMPFILES), five))),
     ),
     timer=st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
     | st.builds(timer_unit.Seen, st.just(False), st.booleans()),
@@ -275,8 +309,9 @@ STATES = st.builds(
         taken=st.booleans(),
     ),
     textfile=st.sampled_from(("", PROM)),
-    foreign=st.booleans(),
-    left=st.sampled_from(((), (PROM,))),
+    owners=st.sampled_from(("", OWNERS)),
+    foreign=st.sampled_from(((), (PROM,), (OWNERS,))),
+    left=st.sampled_from(((), (PROM,), (PROM, OWNERS))),
     profiling=st.booleans(),
 )
 DESIREDS = st.builds(

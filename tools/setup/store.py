@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Dict, Optional
 
 from ..virtual_node.virtual_machine import places
-from . import unpacked
+from . import npm, unpacked
 
 LIST = Path(__file__).resolve().parent / "requirements" / "store.txt"
-SECONDS = 600.0
 # Where the programs are in their packages.
 AZCOPY = "node_modules/@azure-tools/azcopy-linux/dist/bin/azcopy_linux_amd64"
 LIBRARY = "usr/lib/*/libsecret-1.so.0"
@@ -41,8 +39,6 @@ def unpack() -> bool:
     target = folder()
     if target.is_dir():
         return False
-    if shutil.which("npm") is None:
-        raise StoreError("azcopy and azurite: npm is not installed; install it to test checkpoints")
     names = [line for line in LIST.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     with places.lock(target.with_name(target.name + ".lock"), "another setup that installs azcopy"):
         if target.is_dir():
@@ -73,18 +69,10 @@ def _library(work: Path, target: Path) -> None:
 
 
 def _install(names: "list[str]", work: str) -> None:
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefix", work]
     try:
-        done = subprocess.run(
-            [*command, *names], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise StoreError(
-            "azcopy and azurite: npm took longer than {0:.0f} s; check the network".format(SECONDS)
-        ) from None
-    if done.returncode != 0:
-        told = (done.stderr.strip() or "no message").splitlines()[0]
-        raise StoreError("azcopy and azurite: npm failed ({0}); check the network and the registry".format(told))
+        npm.run("azcopy and azurite", Path(work), names)
+    except npm.NpmError as error:
+        raise StoreError(str(error)) from None
     for program in (AZCOPY, AZURITE):
         if not os.path.exists(os.path.join(work, program)):
             raise StoreError("azcopy and azurite: {0} is not in what npm installed; renew store.txt".format(program))

@@ -1,0 +1,385 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A synthetic fleet of which each dashboard has something to show, as OpenMetrics text with times. Pure.
+
+Two clusters over three hours, with the labels that Prometheus adds to the targets:
+
+- ``alpha`` with Slurm. Our own metrics: job 4711 on four healthy nodes; 4712 slow, since a GPU of gpu006 is hot; 4713
+  leaves eight GPUs idle; 4714 has two GPUs of gpu008; gpu009 lost a GPU; gpu011 has an unknown and gpu014 an old
+  verdict; gpu012 has an InfiniBand port that is down. DCGM's metrics: job 4715 on gpu010; MIG on gpu013.
+- ``kube`` with Kubernetes and DCGM's metrics: pods of two namespaces, one of them idle.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+MINUTES = 180
+#: The last sample: 2026-03-02 12:00 UTC. A fixed time, so that pictures of two runs can be compared.
+END = 1772452800
+START = END - 60 * MINUTES
+#: When the GPU of gpu009 is lost, and when that of gpu006 becomes hot.
+LOST, HOT = 90, 60
+
+Labels = Dict[str, str]
+Value = Callable[[int], Optional[float]]
+GIB = 2.0**30
+
+
+class Series(NamedTuple):
+    """A series: ``value`` of a minute, or none."""
+
+    name: str
+    labels: Labels
+    value: Value
+
+
+class Job(NamedTuple):
+    """A job of Slurm, and what its GPUs do."""
+
+    number: str
+    user: str
+    account: str
+    busy: float
+    tensor: float
+    nodes: Tuple[str, ...]
+    gpus: Tuple[int, ...] = tuple(range(8))
+
+
+class Pod(NamedTuple):
+    """A pod, and what its GPUs do."""
+
+    namespace: str
+    name: str
+    busy: float
+    tensor: float
+    node: str
+    gpus: Tuple[int, ...]
+
+
+JOBS = (
+    Job("4711", "alice", "nlp", 0.95, 0.55, ("gpu001", "gpu002", "gpu003", "gpu004")),
+    Job("4712", "bob", "vision", 0.62, 0.3, ("gpu005", "gpu006")),
+    Job("4713", "carol", "physics", 0.0, 0.0, ("gpu007",)),
+    Job("4714", "alice", "nlp", 0.8, 0.35, ("gpu008",), (0, 1)),
+    Job("4715", "erin", "vision", 0.9, 0.5, ("gpu010",)),
+)
+PODS = (
+    Pod("team-a", "train-0", 0.92, 0.5, "k8s-gpu-01", (0, 1, 2, 3)),
+    Pod("team-a", "train-1", 0.9, 0.5, "k8s-gpu-02", (0, 1)),
+    Pod("team-b", "notebook-0", 0.0, 0.0, "k8s-gpu-02", (2,)),
+)
+SLURM_NODES = tuple("gpu{0:03}".format(number) for number in range(1, 15))
+KUBERNETES_NODES = ("k8s-gpu-01", "k8s-gpu-02", "k8s-gpu-03")
+DCGM_NODES = ("gpu010", "gpu013", *KUBERNETES_NODES)
+#: The outcome of each node that does not pass, with (check, code, key, action) of its finding.
+VERDICTS: Dict[str, Tuple[str, Tuple[str, str, str, str]]] = {
+    "gpu006": ("warn", ("gpu_temperature", "hot", "GPU-006-3", "look")),
+    "gpu009": ("fail", ("gpu_lost", "lost", "GPU-009-5", "reboot")),
+    "gpu011": ("unknown", ("gpu_driver", "timeout", "", "look")),
+    "gpu012": ("fail", ("ib_ports", "down", "mlx5_3/1", "look")),
+}
+#: (identifier, profile, share of its memory in use, activity, job) of the MIG instances of gpu013, by GPU.
+INSTANCES: Dict[int, Tuple[Tuple[str, str, float, float, str], ...]] = {
+    0: tuple((str(7 + i), "1g.10gb", 0.1 * i, 0.12 * i, "4716" if i in (5, 6) else "") for i in range(7)),
+    1: (("1", "3g.40gb", 0.9, 0.85, "4717"), ("2", "3g.40gb", 0.02, 0.0, "")),
+}
+CHECKS = ("gpu_lost", "gpu_temperature", "gpu_driver", "gpu_ecc", "ib_ports", "nvme_smart")
+OUTCOMES = ("pass", "warn", "unknown", "fail")
+
+
+def _wave(middle: float, share: float, seed: int) -> Value:
+    """A value that varies by a share of itself, the same in each run."""
+    return lambda minute: middle * (1 + share * math.sin(minute / (5 + seed % 7) + seed))
+
+
+def _constant(value: float) -> Value:
+    return lambda minute: value
+
+
+def _counter(per_minute: float, since: int = 0) -> Value:
+    return lambda minute: per_minute * max(0, minute - since)
+
+
+def _until(end: int, value: Value) -> Value:
+    return lambda minute: value(minute) if minute < end else None
+
+
+def _from(start: int, value: Value) -> Value:
+    return lambda minute: value(minute) if minute >= start else None
+
+
+def target(node: str) -> Labels:
+    """The labels of a scrape target."""
+    if node in KUBERNETES_NODES:
+        return {"cluster": "kube", "hostname": node, "profile": "h100-pcie"}
+    profile = "nca100" if node == "gpu013" else "ndv5"
+    rack = "r{0}".format(1 + SLURM_NODES.index(node) // 5)
+    return {"cluster": "alpha", "hostname": node, "profile": profile, "partition": "gpu", "rack": rack}
+
+
+class Work(NamedTuple):
+    """What a GPU does: figures of one GPU, or of one MIG instance."""
+
+    busy: Value
+    tensor: Value
+    power: Value
+    temperature: Value
+    clock: Value
+    memory: float
+    total: float
+
+
+def work(node: str, gpu: int, busy: float, tensor: float, has_job: bool) -> Work:
+    seed = sum(map(ord, node)) + 3 * gpu
+    power, temperature = 90 + 560 * busy + 40 * tensor, 34 + 30 * busy + gpu % 4
+    clock = 1980e6 if has_job else 345e6
+    hot: Optional[Work] = None
+    if (node, gpu) == ("gpu006", 3):
+        hot = Work(
+            _wave(0.99, 0.005, seed), _wave(0.3, 0.1, seed), _wave(380, 0.03, seed), _wave(89, 0.01, seed),
+            _wave(870e6, 0.05, seed), 70 * GIB, 80 * GIB,
+        )  # fmt: skip
+    well = Work(
+        _wave(min(busy, 0.97), 0.03, seed),
+        _wave(tensor, 0.1, seed),
+        _wave(power, 0.04, seed),
+        _wave(temperature, 0.02, seed),
+        _wave(clock, 0.002, seed),
+        (70 if busy else 4) * GIB if has_job else 0.0,
+        80 * GIB,
+    )
+    return well if hot is None else _after(HOT, well, hot)
+
+
+def _after(minute: int, before: Work, after: Work) -> Work:
+    def chosen(one: Value, other: Value) -> Value:
+        return lambda now: (one if now < minute else other)(now)
+
+    values = [chosen(one, other) for one, other in zip(before[:5], after[:5])]
+    return Work(*values, memory=after.memory, total=after.total)
+
+
+def _scaled(value: Value, factor: float) -> Value:
+    def of(minute: int) -> Optional[float]:
+        found = value(minute)
+        return None if found is None else found * factor
+
+    return of
+
+
+def _summed(value: Value, factor: float) -> Value:
+    return lambda minute: sum((value(one) or 0.0) for one in range(minute)) * 60 * factor
+
+
+def own(labels: Labels, made: Work) -> Iterator[Series]:
+    """The metrics of gpunode metrics."""
+    ratios = {
+        "busy": made.busy, "sm_active": _scaled(made.busy, 0.9), "sm_occupancy": _scaled(made.busy, 0.4),
+        "tensor_active": made.tensor, "dram_active": _scaled(made.busy, 0.45), "fp64_active": _constant(0.0),
+        "fp32_active": _scaled(made.busy, 0.1), "fp16_active": _scaled(made.busy, 0.05),
+    }  # fmt: skip
+    for name, value in ratios.items():
+        yield Series("gpu_node_gpu_{0}_ratio".format(name), labels, value)
+    others = {
+        "memory_used_bytes": _constant(made.memory), "memory_total_bytes": _constant(made.total),
+        "temperature_celsius": made.temperature,
+        "memory_temperature_celsius": _scaled(made.temperature, 1.08), "power_watts": made.power,
+        "power_limit_watts": _constant(700.0), "energy_joules_total": _summed(made.power, 1.0),
+        "sm_clock_hertz": made.clock, "up": _constant(1.0),
+        "pcie_sent_bytes_per_second": _scaled(made.busy, 5e9), "pcie_received_bytes_per_second": _scaled(made.busy, 6e9),
+        "nvlink_sent_bytes_per_second": _scaled(made.busy, 2e11),
+        "nvlink_received_bytes_per_second": _scaled(made.busy, 2e11), "pcie_replays_total": _constant(0.0),
+        "row_remap_failed": _constant(0.0), "row_remap_pending": _constant(0.0),
+    }  # fmt: skip
+    for name, value in others.items():
+        yield Series("gpu_node_gpu_" + name, labels, value)
+    for memory in ("dram", "sram"):
+        for corrected in ("true", "false"):
+            more = {"memory": memory, "corrected": corrected}
+            yield Series("gpu_node_gpu_ecc_errors_total", dict(labels, **more), _constant(0.0))
+
+
+def dcgm(labels: Labels, made: Work, whole: bool = True) -> Iterator[Series]:
+    """The metrics of dcgm-exporter. Of an instance it reports the power and the clock of its GPU."""
+    values = {
+        "DCGM_FI_PROF_GR_ENGINE_ACTIVE": made.busy, "DCGM_FI_PROF_SM_ACTIVE": _scaled(made.busy, 0.9),
+        "DCGM_FI_PROF_SM_OCCUPANCY": _scaled(made.busy, 0.4), "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": made.tensor,
+        "DCGM_FI_PROF_DRAM_ACTIVE": _scaled(made.busy, 0.45),
+        "DCGM_FI_DEV_FB_USED": _constant(made.memory / 2**20),
+        "DCGM_FI_DEV_FB_FREE": _constant((made.total - made.memory) / 2**20),
+        "DCGM_FI_DEV_POWER_USAGE": made.power, "DCGM_FI_DEV_SM_CLOCK": _scaled(made.clock, 1e-6),
+        "DCGM_FI_DEV_GPU_TEMP": made.temperature, "DCGM_FI_DEV_MEMORY_TEMP": _scaled(made.temperature, 1.08),
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": _summed(made.power, 1000.0),
+        "DCGM_FI_PROF_PCIE_TX_BYTES": _scaled(made.busy, 5e9), "DCGM_FI_PROF_PCIE_RX_BYTES": _scaled(made.busy, 6e9),
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": _constant(0.0),
+    }  # fmt: skip
+    if whole:
+        values["DCGM_FI_DEV_GPU_UTIL"] = _scaled(made.busy, 100)
+        values["DCGM_FI_DEV_POWER_MGMT_LIMIT"] = _constant(700.0)
+        values["DCGM_FI_PROF_NVLINK_TX_BYTES"] = _scaled(made.busy, 2e11)
+        values["DCGM_FI_PROF_NVLINK_RX_BYTES"] = _scaled(made.busy, 2e11)
+        values["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = _constant(0.0)
+        values["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = _constant(0.0)
+        values["DCGM_FI_DEV_XID_ERRORS"] = _constant(0.0)
+    for name, value in values.items():
+        yield Series(name, labels, value)
+
+
+def gpus(node: str) -> Iterator[Series]:
+    for gpu in range(4 if node in KUBERNETES_NODES else 8):
+        identity = "GPU-{0}-{1}".format(node[-3:].strip("-"), gpu)
+        labels = dict(target(node), gpu=str(gpu), UUID=identity, modelName="NVIDIA H100 80GB HBM3")
+        job = next((one for one in JOBS if node in one.nodes and gpu in one.gpus), None)
+        pod = next((one for one in PODS if node == one.node and gpu in one.gpus), None)
+        user = job or pod
+        made = work(node, gpu, user.busy if user else 0.0, user.tensor if user else 0.0, user is not None)
+        if node == "gpu013" and gpu in INSTANCES:
+            yield from _divided(labels, made, INSTANCES[gpu])
+        elif node in DCGM_NODES:
+            more = {"hpc_job": job.number} if job else {}
+            if pod:
+                more = {"namespace": pod.namespace, "pod": pod.name, "container": "main"}
+            yield from dcgm(dict(labels, **more), made)
+        else:
+            yield from _by_own(node, gpu, labels, made, job)
+
+
+def _by_own(node: str, gpu: int, labels: Labels, made: Work, job: Optional[Job]) -> Iterator[Series]:
+    labels = dict(labels, pci_bus_id="0000000{0}:00:00.0".format(gpu + 1))
+    lost = (node, gpu) == ("gpu009", 5)
+    for one in own(labels, made):
+        if not lost:
+            yield one
+        elif one.name == "gpu_node_gpu_up":
+            yield one._replace(value=lambda minute: float(minute < LOST))
+        else:
+            yield one._replace(value=_until(LOST, one.value))
+    if job:
+        yield Series("gpu_node_gpu_job", dict(labels, hpc_job=job.number), _constant(1.0))
+    if (node, gpu) == ("gpu006", 3):
+        slowed = dict(labels, reason="hardware_thermal_slowdown")
+        yield Series("gpu_node_gpu_slowed", slowed, _from(HOT, _constant(1.0)))
+    if node == "gpu001":
+        slowed = dict(labels, reason="software_power_cap")
+        yield Series("gpu_node_gpu_slowed", slowed, lambda minute: 1.0 if minute % 60 < 8 else None)
+
+
+def _divided(labels: Labels, gpu: Work, instances: Tuple[Tuple[str, str, float, float, str], ...]) -> Iterator[Series]:
+    """dcgm-exporter has series of the instances alone, unless it is asked for the GPU too."""
+    power = _wave(90 + 400 * sum(one[3] for one in instances) / len(instances), 0.03, int(labels["gpu"]))
+    for identifier, profile, memory, busy, job in instances:
+        total = (20 if profile == "1g.10gb" else 40) * GIB / 2
+        values = Work(
+            _wave(busy, 0.05, int(identifier)), _wave(busy * 0.5, 0.1, int(identifier)), power, gpu.temperature,
+            _constant(1980e6), memory * total, total,
+        )  # fmt: skip
+        more = {"GPU_I_ID": identifier, "GPU_I_PROFILE": profile}
+        if job:
+            more["hpc_job"] = job
+        yield from dcgm(dict(labels, **more), values, whole=False)
+
+
+def health(node: str) -> Iterator[Series]:
+    """What the gate writes."""
+    labels = target(node)
+    outcome, finding = VERDICTS.get(node, ("pass", ("", "", "", "")))
+    begun = {"gpu006": HOT + 10, "gpu009": LOST}.get(node, 30)
+
+    def of(wanted: str) -> Value:
+        return lambda minute: float((outcome if minute >= begun else "pass") == wanted)
+
+    for one in OUTCOMES:
+        yield Series("gpu_node_health_outcome", dict(labels, outcome=one), of(one))
+    for check in CHECKS:
+        value = OUTCOMES.index(outcome) if check == finding[0] else 0
+        yield Series(
+            "gpu_node_health", dict(labels, check=check), lambda minute, v=value: float(v if minute >= begun else 0)
+        )
+        cost = 0.4 if check == "gpu_ecc" else 0.02 * len(check)
+        yield Series("gpu_node_health_check_duration_seconds", dict(labels, check=check), _wave(cost, 0.2, len(check)))
+    for one in OUTCOMES[1:]:
+        yield Series("gpu_node_health_findings", dict(labels, outcome=one), of(one))
+        yield Series("gpu_node_health_findings_observed", dict(labels, outcome=one), _constant(0.0))
+    if finding[0]:
+        told = dict(
+            zip(("check", "code", "key", "action"), finding), outcome=outcome, silenced="false", observed="false"
+        )
+        yield Series("gpu_node_health_finding", dict(labels, **told), _from(begun, _constant(1.0)))
+    yield Series("gpu_node_health_info", dict(labels, level="passive"), _constant(1.0))
+    yield Series("gpu_node_health_duration_seconds", labels, _wave(2.1, 0.1, 3))
+    stale = 40 if node == "gpu014" else MINUTES
+    yield Series(
+        "gpu_node_health_timestamp_seconds", labels, lambda minute: float(START + 60 * (min(minute, stale) // 5 * 5))
+    )
+
+
+def infiniband(node: str) -> Iterator[Series]:
+    """node_exporter's collector infiniband: eight ports; one of gpu012 is down, one of gpu005 has errors."""
+    job = next((one for one in JOBS if node in one.nodes), None)
+    for number in range(8):
+        labels = dict(target(node), device="mlx5_{0}".format(number), port="1")
+        down = (node, number) == ("gpu012", 3)
+        bad = (node, number) == ("gpu005", 2)
+        rate = 0.0 if down else 1.2e12 * (job.busy if job else 0.0)
+        values: List[Tuple[str, Value]] = [
+            ("state_id", lambda minute, d=down: 1.0 if d and minute >= 30 else 4.0),
+            ("physical_state_id", lambda minute, d=down: 3.0 if d and minute >= 30 else 5.0),
+            ("rate_bytes_per_second", _constant(5e10)),
+            ("port_data_transmitted_bytes_total", _counter(rate)),
+            ("port_data_received_bytes_total", _counter(rate * 0.98)),
+            ("link_downed_total", lambda minute, d=down: 1.0 if d and minute >= 30 else 0.0),
+            ("link_error_recovery_total", _counter(0.2 if bad else 0.0, 100)),
+            ("symbol_error_total", _counter(40.0 if bad else 0.0, 100)),
+            ("port_errors_received_total", _counter(12.0 if bad else 0.0, 100)),
+            ("port_receive_remote_physical_errors_total", _counter(0.0)),
+            ("local_link_integrity_errors_total", _counter(0.0)),
+            ("excessive_buffer_overrun_errors_total", _counter(0.0)),
+            ("port_transmit_wait_total", _counter(rate / 1e9)),
+        ]
+        for name, value in values:
+            yield Series("node_infiniband_" + name, labels, value)
+        info = {"board_id": "MT_0000000838", "firmware_version": "28.43.2026", "hca_type": "MT4129"}
+        yield Series("node_infiniband_info", {**target(node), "device": labels["device"], **info}, _constant(1.0))
+
+
+def node_exporter(node: str) -> Iterator[Series]:
+    labels = target(node)
+    for job in ("node", "dcgm") if node in DCGM_NODES else ("node",):
+        yield Series("up", dict(labels, job="gpu_node_" + job, instance=node), _constant(1.0))
+    for one in JOBS:
+        if node in one.nodes:
+            owner = {"hpc_job": one.number, "user": one.user, "account": one.account, "partition": "gpu"}
+            yield Series("gpu_node_job_info", {**labels, **owner}, _constant(1.0))
+    if node == "gpu013":
+        for number, user in (("4716", "frank"), ("4717", "grace")):
+            owner = {"hpc_job": number, "user": user, "account": "bio", "partition": "gpu"}
+            yield Series("gpu_node_job_info", {**labels, **owner}, _constant(1.0))
+    busy = next((one.busy for one in JOBS if node in one.nodes), 0.0)
+    for disk in ("nvme0n1", "nvme1n1"):
+        yield Series("node_disk_read_bytes_total", dict(labels, device=disk), _counter(6e10 * busy))
+        yield Series("node_disk_written_bytes_total", dict(labels, device=disk), _counter(1e10 * busy))
+    yield Series("node_network_receive_bytes_total", dict(labels, device="eth0"), _counter(3e9 * busy))
+    yield Series("node_network_transmit_bytes_total", dict(labels, device="eth0"), _counter(2e9 * busy))
+
+
+def series() -> Iterator[Series]:
+    for node in (*SLURM_NODES, *KUBERNETES_NODES):
+        yield from gpus(node)
+        yield from health(node)
+        yield from node_exporter(node)
+        if node not in KUBERNETES_NODES:
+            yield from infiniband(node)
+
+
+def openmetrics() -> Iterator[str]:
+    """The lines of the file."""
+    for one in series():
+        head = "{0}{{{1}}} ".format(one.name, ",".join('{0}="{1}"'.format(*pair) for pair in one.labels.items()))
+        for minute in range(MINUTES + 1):
+            value = one.value(minute)
+            if value is not None:
+                yield "{0}{1:.10g} {2}\n".format(head, value, START + 60 * minute)
+    yield "# EOF\n"

@@ -37,7 +37,7 @@ class Browser:
         self._session = ""
 
     def __enter__(self) -> "Browser":
-        self._profile = tempfile.TemporaryDirectory()
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
         # Chromium reads from descriptor 3 and writes to 4.

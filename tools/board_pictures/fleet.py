@@ -13,8 +13,9 @@ Two clusters over three hours, with the labels that Prometheus adds to the targe
 
 from __future__ import annotations
 
-import math
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+
+from .exporters import Labels, Series, Value, Work, constant, counter, dcgm, infiniband, own, since, step, until, wave
 
 MINUTES = 180
 #: The last sample: 2026-03-02 12:00 UTC. A fixed time, so that pictures of two runs can be compared.
@@ -23,17 +24,7 @@ START = END - 60 * MINUTES
 #: When the GPU of gpu009 is lost, and when that of gpu006 becomes hot.
 LOST, HOT = 90, 60
 
-Labels = Dict[str, str]
-Value = Callable[[int], Optional[float]]
 GIB = 2.0**30
-
-
-class Series(NamedTuple):
-    """A series: ``value`` of a minute, or none."""
-
-    name: str
-    labels: Labels
-    value: Value
 
 
 class Job(NamedTuple):
@@ -90,27 +81,6 @@ CHECKS = ("gpu_lost", "gpu_temperature", "gpu_driver", "gpu_ecc", "ib_ports", "n
 OUTCOMES = ("pass", "warn", "unknown", "fail")
 
 
-def _wave(middle: float, share: float, seed: int) -> Value:
-    """A value that varies by a share of itself, the same in each run."""
-    return lambda minute: middle * (1 + share * math.sin(minute / (5 + seed % 7) + seed))
-
-
-def _constant(value: float) -> Value:
-    return lambda minute: value
-
-
-def _counter(per_minute: float, since: int = 0) -> Value:
-    return lambda minute: per_minute * max(0, minute - since)
-
-
-def _until(end: int, value: Value) -> Value:
-    return lambda minute: value(minute) if minute < end else None
-
-
-def _from(start: int, value: Value) -> Value:
-    return lambda minute: value(minute) if minute >= start else None
-
-
 def target(node: str) -> Labels:
     """The labels of a scrape target."""
     if node in KUBERNETES_NODES:
@@ -120,18 +90,6 @@ def target(node: str) -> Labels:
     return {"cluster": "alpha", "hostname": node, "profile": profile, "partition": "gpu", "rack": rack}
 
 
-class Work(NamedTuple):
-    """What a GPU does: figures of one GPU, or of one MIG instance."""
-
-    busy: Value
-    tensor: Value
-    power: Value
-    temperature: Value
-    clock: Value
-    memory: float
-    total: float
-
-
 def work(node: str, gpu: int, busy: float, tensor: float, has_job: bool) -> Work:
     seed = sum(map(ord, node)) + 3 * gpu
     power, temperature = 90 + 560 * busy + 40 * tensor, 34 + 30 * busy + gpu % 4
@@ -139,15 +97,15 @@ def work(node: str, gpu: int, busy: float, tensor: float, has_job: bool) -> Work
     hot: Optional[Work] = None
     if (node, gpu) == ("gpu006", 3):
         hot = Work(
-            _wave(0.99, 0.005, seed), _wave(0.3, 0.1, seed), _wave(380, 0.03, seed), _wave(89, 0.01, seed),
-            _wave(870e6, 0.05, seed), 70 * GIB, 80 * GIB,
+            wave(0.99, 0.005, seed), wave(0.3, 0.1, seed), wave(380, 0.03, seed), wave(89, 0.01, seed),
+            wave(870e6, 0.05, seed), 70 * GIB, 80 * GIB,
         )  # fmt: skip
     well = Work(
-        _wave(min(busy, 0.97), 0.03, seed),
-        _wave(tensor, 0.1, seed),
-        _wave(power, 0.04, seed),
-        _wave(temperature, 0.02, seed),
-        _wave(clock, 0.002, seed),
+        wave(min(busy, 0.97), 0.03, seed),
+        wave(tensor, 0.1, seed),
+        wave(power, 0.04, seed),
+        wave(temperature, 0.02, seed),
+        wave(clock, 0.002, seed),
         (70 if busy else 4) * GIB if has_job else 0.0,
         80 * GIB,
     )
@@ -158,74 +116,15 @@ def _after(minute: int, before: Work, after: Work) -> Work:
     def chosen(one: Value, other: Value) -> Value:
         return lambda now: (one if now < minute else other)(now)
 
-    values = [chosen(one, other) for one, other in zip(before[:5], after[:5])]
-    return Work(*values, memory=after.memory, total=after.total)
-
-
-def _scaled(value: Value, factor: float) -> Value:
-    def of(minute: int) -> Optional[float]:
-        found = value(minute)
-        return None if found is None else found * factor
-
-    return of
-
-
-def _summed(value: Value, factor: float) -> Value:
-    return lambda minute: sum((value(one) or 0.0) for one in range(minute)) * 60 * factor
-
-
-def own(labels: Labels, made: Work) -> Iterator[Series]:
-    """The metrics of gpunode metrics."""
-    ratios = {
-        "busy": made.busy, "sm_active": _scaled(made.busy, 0.9), "sm_occupancy": _scaled(made.busy, 0.4),
-        "tensor_active": made.tensor, "dram_active": _scaled(made.busy, 0.45), "fp64_active": _constant(0.0),
-        "fp32_active": _scaled(made.busy, 0.1), "fp16_active": _scaled(made.busy, 0.05),
-    }  # fmt: skip
-    for name, value in ratios.items():
-        yield Series("gpu_node_gpu_{0}_ratio".format(name), labels, value)
-    others = {
-        "memory_used_bytes": _constant(made.memory), "memory_total_bytes": _constant(made.total),
-        "temperature_celsius": made.temperature,
-        "memory_temperature_celsius": _scaled(made.temperature, 1.08), "power_watts": made.power,
-        "power_limit_watts": _constant(700.0), "energy_joules_total": _summed(made.power, 1.0),
-        "sm_clock_hertz": made.clock, "up": _constant(1.0),
-        "pcie_sent_bytes_per_second": _scaled(made.busy, 5e9), "pcie_received_bytes_per_second": _scaled(made.busy, 6e9),
-        "nvlink_sent_bytes_per_second": _scaled(made.busy, 2e11),
-        "nvlink_received_bytes_per_second": _scaled(made.busy, 2e11), "pcie_replays_total": _constant(0.0),
-        "row_remap_failed": _constant(0.0), "row_remap_pending": _constant(0.0),
-    }  # fmt: skip
-    for name, value in others.items():
-        yield Series("gpu_node_gpu_" + name, labels, value)
-    for memory in ("dram", "sram"):
-        for corrected in ("true", "false"):
-            more = {"memory": memory, "corrected": corrected}
-            yield Series("gpu_node_gpu_ecc_errors_total", dict(labels, **more), _constant(0.0))
-
-
-def dcgm(labels: Labels, made: Work, whole: bool = True) -> Iterator[Series]:
-    """The metrics of dcgm-exporter. Of an instance it reports the power and the clock of its GPU."""
-    values = {
-        "DCGM_FI_PROF_GR_ENGINE_ACTIVE": made.busy, "DCGM_FI_PROF_SM_ACTIVE": _scaled(made.busy, 0.9),
-        "DCGM_FI_PROF_SM_OCCUPANCY": _scaled(made.busy, 0.4), "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": made.tensor,
-        "DCGM_FI_PROF_DRAM_ACTIVE": _scaled(made.busy, 0.45),
-        "DCGM_FI_DEV_FB_USED": _constant(made.memory / 2**20),
-        "DCGM_FI_DEV_FB_FREE": _constant((made.total - made.memory) / 2**20),
-        "DCGM_FI_DEV_POWER_USAGE": made.power, "DCGM_FI_DEV_SM_CLOCK": _scaled(made.clock, 1e-6),
-        "DCGM_FI_DEV_GPU_TEMP": made.temperature, "DCGM_FI_DEV_MEMORY_TEMP": _scaled(made.temperature, 1.08),
-        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": _summed(made.power, 1000.0),
-        "DCGM_FI_PROF_PCIE_TX_BYTES": _scaled(made.busy, 5e9), "DCGM_FI_PROF_PCIE_RX_BYTES": _scaled(made.busy, 6e9),
-        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": _constant(0.0),
-    }  # fmt: skip
-    if whole:
-        values["DCGM_FI_DEV_GPU_UTIL"] = _scaled(made.busy, 100)
-        values["DCGM_FI_DEV_POWER_MGMT_LIMIT"] = _constant(700.0)
-        values["DCGM_FI_PROF_NVLINK_TX_BYTES"] = _scaled(made.busy, 2e11)
-        values["DCGM_FI_PROF_NVLINK_RX_BYTES"] = _scaled(made.busy, 2e11)
-        values["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = _constant(0.0)
-        values["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = _constant(0.0)
-        values["DCGM_FI_DEV_XID_ERRORS"] = _constant(0.0)
-    for name, value in values.items():
-        yield Series(name, labels, value)
+    return Work(
+        chosen(before.busy, after.busy),
+        chosen(before.tensor, after.tensor),
+        chosen(before.power, after.power),
+        chosen(before.temperature, after.temperature),
+        chosen(before.clock, after.clock),
+        after.memory,
+        after.total,
+    )
 
 
 def gpus(node: str) -> Iterator[Series]:
@@ -256,12 +155,12 @@ def _by_own(node: str, gpu: int, labels: Labels, made: Work, job: Optional[Job])
         elif one.name == "gpu_node_gpu_up":
             yield one._replace(value=lambda minute: float(minute < LOST))
         else:
-            yield one._replace(value=_until(LOST, one.value))
+            yield one._replace(value=until(LOST, one.value))
     if job:
-        yield Series("gpu_node_gpu_job", dict(labels, hpc_job=job.number), _constant(1.0))
+        yield Series("gpu_node_gpu_job", dict(labels, hpc_job=job.number), constant(1.0))
     if (node, gpu) == ("gpu006", 3):
         slowed = dict(labels, reason="hardware_thermal_slowdown")
-        yield Series("gpu_node_gpu_slowed", slowed, _from(HOT, _constant(1.0)))
+        yield Series("gpu_node_gpu_slowed", slowed, since(HOT, constant(1.0)))
     if node == "gpu001":
         slowed = dict(labels, reason="software_power_cap")
         yield Series("gpu_node_gpu_slowed", slowed, lambda minute: 1.0 if minute % 60 < 8 else None)
@@ -269,12 +168,12 @@ def _by_own(node: str, gpu: int, labels: Labels, made: Work, job: Optional[Job])
 
 def _divided(labels: Labels, gpu: Work, instances: Tuple[Tuple[str, str, float, float, str], ...]) -> Iterator[Series]:
     """dcgm-exporter has series of the instances alone, unless it is asked for the GPU too."""
-    power = _wave(90 + 400 * sum(one[3] for one in instances) / len(instances), 0.03, int(labels["gpu"]))
+    power = wave(90 + 400 * sum(one[3] for one in instances) / len(instances), 0.03, int(labels["gpu"]))
     for identifier, profile, memory, busy, job in instances:
         total = (20 if profile == "1g.10gb" else 40) * GIB / 2
         values = Work(
-            _wave(busy, 0.05, int(identifier)), _wave(busy * 0.5, 0.1, int(identifier)), power, gpu.temperature,
-            _constant(1980e6), memory * total, total,
+            wave(busy, 0.05, int(identifier)), wave(busy * 0.5, 0.1, int(identifier)), power, gpu.temperature,
+            constant(1980e6), memory * total, total,
         )  # fmt: skip
         more = {"GPU_I_ID": identifier, "GPU_I_PROFILE": profile}
         if job:
@@ -295,74 +194,52 @@ def health(node: str) -> Iterator[Series]:
         yield Series("gpu_node_health_outcome", dict(labels, outcome=one), of(one))
     for check in CHECKS:
         value = OUTCOMES.index(outcome) if check == finding[0] else 0
-        yield Series(
-            "gpu_node_health", dict(labels, check=check), lambda minute, v=value: float(v if minute >= begun else 0)
-        )
+        yield Series("gpu_node_health", dict(labels, check=check), step(begun, 0.0, float(value)))
         cost = 0.4 if check == "gpu_ecc" else 0.02 * len(check)
-        yield Series("gpu_node_health_check_duration_seconds", dict(labels, check=check), _wave(cost, 0.2, len(check)))
+        yield Series("gpu_node_health_check_duration_seconds", dict(labels, check=check), wave(cost, 0.2, len(check)))
     for one in OUTCOMES[1:]:
         yield Series("gpu_node_health_findings", dict(labels, outcome=one), of(one))
-        yield Series("gpu_node_health_findings_observed", dict(labels, outcome=one), _constant(0.0))
+        yield Series("gpu_node_health_findings_observed", dict(labels, outcome=one), constant(0.0))
     if finding[0]:
         told = dict(
             zip(("check", "code", "key", "action"), finding), outcome=outcome, silenced="false", observed="false"
         )
-        yield Series("gpu_node_health_finding", dict(labels, **told), _from(begun, _constant(1.0)))
-    yield Series("gpu_node_health_info", dict(labels, level="passive"), _constant(1.0))
-    yield Series("gpu_node_health_duration_seconds", labels, _wave(2.1, 0.1, 3))
+        yield Series("gpu_node_health_finding", dict(labels, **told), since(begun, constant(1.0)))
+    yield Series("gpu_node_health_info", dict(labels, level="passive"), constant(1.0))
+    yield Series("gpu_node_health_duration_seconds", labels, wave(2.1, 0.1, 3))
     stale = 40 if node == "gpu014" else MINUTES
     yield Series(
         "gpu_node_health_timestamp_seconds", labels, lambda minute: float(START + 60 * (min(minute, stale) // 5 * 5))
     )
 
 
-def infiniband(node: str) -> Iterator[Series]:
-    """node_exporter's collector infiniband: eight ports; one of gpu012 is down, one of gpu005 has errors."""
-    job = next((one for one in JOBS if node in one.nodes), None)
+def _ports(node: str) -> Iterator[Series]:
+    """Eight ports of InfiniBand; one of gpu012 is down, one of gpu005 has errors."""
+    busy = next((one.busy for one in JOBS if node in one.nodes), 0.0)
     for number in range(8):
         labels = dict(target(node), device="mlx5_{0}".format(number), port="1")
-        down = (node, number) == ("gpu012", 3)
-        bad = (node, number) == ("gpu005", 2)
-        rate = 0.0 if down else 1.2e12 * (job.busy if job else 0.0)
-        values: List[Tuple[str, Value]] = [
-            ("state_id", lambda minute, d=down: 1.0 if d and minute >= 30 else 4.0),
-            ("physical_state_id", lambda minute, d=down: 3.0 if d and minute >= 30 else 5.0),
-            ("rate_bytes_per_second", _constant(5e10)),
-            ("port_data_transmitted_bytes_total", _counter(rate)),
-            ("port_data_received_bytes_total", _counter(rate * 0.98)),
-            ("link_downed_total", lambda minute, d=down: 1.0 if d and minute >= 30 else 0.0),
-            ("link_error_recovery_total", _counter(0.2 if bad else 0.0, 100)),
-            ("symbol_error_total", _counter(40.0 if bad else 0.0, 100)),
-            ("port_errors_received_total", _counter(12.0 if bad else 0.0, 100)),
-            ("port_receive_remote_physical_errors_total", _counter(0.0)),
-            ("local_link_integrity_errors_total", _counter(0.0)),
-            ("excessive_buffer_overrun_errors_total", _counter(0.0)),
-            ("port_transmit_wait_total", _counter(rate / 1e9)),
-        ]
-        for name, value in values:
-            yield Series("node_infiniband_" + name, labels, value)
-        info = {"board_id": "MT_0000000838", "firmware_version": "28.43.2026", "hca_type": "MT4129"}
-        yield Series("node_infiniband_info", {**target(node), "device": labels["device"], **info}, _constant(1.0))
+        down, bad = (node, number) == ("gpu012", 3), (node, number) == ("gpu005", 2)
+        yield from infiniband(labels, 0.0 if down else 1.2e12 * busy, down, bad)
 
 
 def node_exporter(node: str) -> Iterator[Series]:
     labels = target(node)
     for job in ("node", "dcgm") if node in DCGM_NODES else ("node",):
-        yield Series("up", dict(labels, job="gpu_node_" + job, instance=node), _constant(1.0))
+        yield Series("up", dict(labels, job="gpu_node_" + job, instance=node), constant(1.0))
     for one in JOBS:
         if node in one.nodes:
             owner = {"hpc_job": one.number, "user": one.user, "account": one.account, "partition": "gpu"}
-            yield Series("gpu_node_job_info", {**labels, **owner}, _constant(1.0))
+            yield Series("gpu_node_job_info", {**labels, **owner}, constant(1.0))
     if node == "gpu013":
         for number, user in (("4716", "frank"), ("4717", "grace")):
             owner = {"hpc_job": number, "user": user, "account": "bio", "partition": "gpu"}
-            yield Series("gpu_node_job_info", {**labels, **owner}, _constant(1.0))
+            yield Series("gpu_node_job_info", {**labels, **owner}, constant(1.0))
     busy = next((one.busy for one in JOBS if node in one.nodes), 0.0)
     for disk in ("nvme0n1", "nvme1n1"):
-        yield Series("node_disk_read_bytes_total", dict(labels, device=disk), _counter(6e10 * busy))
-        yield Series("node_disk_written_bytes_total", dict(labels, device=disk), _counter(1e10 * busy))
-    yield Series("node_network_receive_bytes_total", dict(labels, device="eth0"), _counter(3e9 * busy))
-    yield Series("node_network_transmit_bytes_total", dict(labels, device="eth0"), _counter(2e9 * busy))
+        yield Series("node_disk_read_bytes_total", dict(labels, device=disk), counter(6e10 * busy))
+        yield Series("node_disk_written_bytes_total", dict(labels, device=disk), counter(1e10 * busy))
+    yield Series("node_network_receive_bytes_total", dict(labels, device="eth0"), counter(3e9 * busy))
+    yield Series("node_network_transmit_bytes_total", dict(labels, device="eth0"), counter(2e9 * busy))
 
 
 def series() -> Iterator[Series]:
@@ -371,7 +248,7 @@ def series() -> Iterator[Series]:
         yield from health(node)
         yield from node_exporter(node)
         if node not in KUBERNETES_NODES:
-            yield from infiniband(node)
+            yield from _ports(node)
 
 
 def openmetrics() -> Iterator[str]:

@@ -19,7 +19,7 @@ UNTYPED_BASE = ("--allow-subclassing-any", "--no-warn-return-any", "--allow-unty
 RUNS: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
     (".collections", (PLUGINS + "/module_utils",), ()),
     (".collections", (PLUGINS + "/plugin_utils", PLUGINS + "/filter"), UNTYPED_BASE),
-    (".", ("tools/setup", "tools/test_run", "tools/docs", "tools/nvml_answers"), ()),
+    (".", ("tools/setup", "tools/test_run", "tools/docs", "tools/nvml_answers", "tools/board_pictures"), ()),
     (".:.collections", ("tools/bundle", "tools/cluster_init"), UNTYPED_BASE),
     (".collections", (PLUGINS.replace("plugins", "tools/hardware"),), UNTYPED_BASE),
     ("tools/fleet", ("tools/fleet/loopback_fleet",), ()),

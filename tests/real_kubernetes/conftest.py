@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Callable, Iterator, List
 
 import cluster as cluster_module
+import fleet
 import programs
 import pytest
+from plays import environment
 
 _REPORTED: List[str] = []
 
@@ -48,3 +52,37 @@ def cluster(built: programs.Programs, report: Callable[[str], None]) -> Iterator
 def kubectl(built: programs.Programs, request: pytest.FixtureRequest) -> str:
     """The path of a release."""
     return str(built.kubectl[request.param])
+
+
+@pytest.fixture
+def one_node(cluster: cluster_module.Cluster) -> Iterator[cluster_module.Client]:
+    """A client of the administrator, in a cluster with the node gpu001."""
+    client = cluster.admin
+    fleet.node(client, "gpu001")
+    yield client
+    fleet.remove_all(client)
+    for name in ("default", "kube-system"):
+        client.must("DELETE", "/api/v1/namespaces/{0}/pods".format(name))
+
+
+@pytest.fixture
+def run(kubectl: str, cluster: cluster_module.Cluster, tmp_path: Path) -> Callable[..., str]:
+    """Runs kubectl as an account, by its token."""
+
+    def call(*words: str, token: str = cluster_module.ADMIN, fails: bool = False, program: str = kubectl) -> str:
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig", token)
+        done = subprocess.run(
+            [program, "--kubeconfig", kubeconfig, *words],
+            env=dict(environment(tmp_path)),
+            cwd=str(tmp_path),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode != 0) == fails, done.stdout
+        return done.stdout
+
+    return call

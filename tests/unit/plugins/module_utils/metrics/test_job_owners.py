@@ -12,7 +12,7 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -145,31 +145,18 @@ def test_a_link_in_the_folder_is_not_followed(host, tmp_path):
     assert "is not ours" in owners.keep(host, PROM) and (tmp_path / "passwd").read_text() == "root\n"
 
 
-BESIDE = """
-import sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import jobs, owners
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
-host, first = Host(sys.argv[1]), int(sys.argv[2])
-for number in range(first, first + 20):
-    notes.begin(host, notes.Running(number, 2000, user="anna"))
-    jobs.keep(host, str(number), [(number % 8, None)])
-    assert owners.keep(host, sys.argv[3]) is None
-    if number % 2:
-        notes.end(host, notes.read(host, number), None)
-        jobs.keep(host, str(number), ())
-        assert owners.keep(host, sys.argv[3]) is None
-"""
-
-
-def test_hooks_at_the_same_time_lose_no_job(host, tmp_path):
-    words = [sys.executable, "-c", BESIDE, str(tmp_path)]
-    started = [subprocess.Popen([*words, str(first), PROM]) for first in (100, 200, 300)]
-    assert [one.wait(60) for one in started] == [0, 0, 0]
-    expected = [
-        SAMPLE.format(number, "anna", "", "") for first in (100, 200, 300) for number in range(first, first + 20, 2)
-    ]
-    assert samples(host.read(PROM)) == expected
+def test_a_hook_sees_the_job_of_another_hook_that_was_before_it(host):
+    """A hook that looked before the other one wrote would write that job away."""
+    begin(host, 7, "anna")
+    with host.lock(jobs.LOCK, 5.0):
+        other = threading.Thread(target=owners.keep, args=(host, PROM))
+        other.start()
+        other.join(0.3)
+        assert other.is_alive() and host.read(PROM) is None
+        notes.begin(host, Running(8, 2000, user="ben"))
+        host.write(jobs.FOLDER + "/1", "8\n")
+    other.join(10)
+    assert samples(host.read(PROM)) == [SAMPLE.format(7, "anna", "", ""), SAMPLE.format(8, "ben", "", "")]
 
 
 def test_settings_of_a_wrong_kind_write_nothing():

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..monitoring import rules
+from ..monitoring import kubernetes, rules
 from . import (
     command,
     completion_bash,
@@ -139,6 +139,7 @@ def generate(root: Path) -> Dict[Path, str]:
     text = between(page.read_text(encoding="utf-8"), "gpus", metrics.of_gpus(root), "docs/metrics.md")
     files[page] = between(text, "dcgm", metrics.of_dcgm(root), "docs/metrics.md")
     files[root / "roles" / "monitoring" / "files" / "gpu_node.rules.yml"] = rules.text()
+    files.update(kubernetes.generate(root))
     declaration = root / "docs" / "declaration.md"
     files[declaration] = between(
         declaration.read_text(encoding="utf-8"), "health", health_section(root), "docs/declaration.md"

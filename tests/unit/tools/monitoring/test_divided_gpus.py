@@ -13,7 +13,7 @@ import yaml
 from tools.monitoring import rules
 
 #: Minutes after which each result is read, with the samples that the input needs for it.
-MINUTES, SAMPLES = 45, 100
+MINUTES, SAMPLES = 35, 40
 CLUSTER = 'cluster="a",'
 DCGM = {
     "SM_CLOCK": "DCGM_FI_DEV_SM_CLOCK",
@@ -30,11 +30,11 @@ def evaluated(folder, given, expected):
     (folder / "rules.yml").write_text(rules.text())
     content = {
         "rule_files": ["rules.yml"],
-        "evaluation_interval": "30s",
+        "evaluation_interval": "1m",
         "group_eval_order": [name for name, _seconds, _rules in rules.groups()],
         "tests": [
             {
-                "interval": "30s",
+                "interval": "1m",
                 "input_series": [
                     {"series": name, "values": value if isinstance(value, str) else "{0}x{1}".format(value, SAMPLES)}
                     for name, value in given
@@ -208,5 +208,38 @@ def test_slowed_gpus_nodes_and_owners_of_jobs(tmp_path):
             owner + '{cluster="a",hpc_job="team/p1",namespace="team"}': 1,
         },
         node + '{hpc_job="7"}': {node + '{cluster="a",hpc_job="7",hostname="%s"}' % n: 1 for n in ("n1", "n2")},
+    }
+    evaluated(tmp_path, given, expected)
+
+
+# Without our ServiceMonitor ---------------------------------------------------------------------------
+
+
+def exported(labels, active):
+    """As a ServiceMonitor of the site scrapes it, without the labels cluster and hostname of the target."""
+    return [
+        (name.replace(CLUSTER, "").replace('hostname="n', 'HOST="n'), value)
+        for name, value in dcgm(labels, active=active)
+    ]
+
+
+@pytest.mark.parametrize("host", ["Hostname", "hostname"])
+@pytest.mark.parametrize("prefix", ["", "exported_"])
+def test_pods_and_nodes_are_known_without_relabeling(host, prefix, tmp_path):
+    """``prefix``: without honorLabels. The pod label of the target is then the exporter's own pod."""
+    own = ',namespace="gpu-operator",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"'
+    given = []
+    for node in ("n1", "n2"):
+        has = ',{0}namespace="team",{0}pod="p-{1}",{0}container="main"'.format(prefix, node)
+        given += exported(place(0, node=node, more=has + (own if prefix else "")), 0.9)
+        given += exported(place(1, node=node, more=own), 0)
+    given = [(name.replace("HOST=", host + "="), value) for name, value in given]
+    nodes, pods = ("n1", "n2"), ("team/p-n1", "team/p-n2")
+    expected = {
+        "gpu_node:node_gpus": {'gpu_node:node_gpus{hostname="%s"}' % node: 2 for node in nodes},
+        "gpu_node:job_gpus": {'gpu_node:job_gpus{hpc_job="%s"}' % pod: 1 for pod in pods},
+        "gpu_node:job_power:watts": {'gpu_node:job_power:watts{hpc_job="%s"}' % pod: 600 for pod in pods},
+        "sum by (state) (gpu_node:fleet_gpus)": {'{state="busy"}': 2, '{state="unallocated"}': 2},
+        "count(gpu_node:gpu_power:watts)": {"{}": 4},
     }
     evaluated(tmp_path, given, expected)

@@ -1,12 +1,16 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Prometheus with the role's rules and a thousand nodes of eight GPUs: what it holds, and what the boards cost it.
+"""A Prometheus with the role's rules and a thousand nodes of eight GPUs: what it holds, and what rules and boards cost.
 
-Each node is a target of its own; one process answers for all of them with what the node command tells of a simulated
+Each node is a target of its own; one process answers for all of them with what the node command reports of a simulated
 node, in which jobs run. Prometheus is the real one, on loopback:
 
-    python tests/bench/monitoring.py [--nodes 1000] [--seconds 300]
+    python tests/bench/monitoring.py [--nodes 1000] [--seconds 300] [--before RULES] [--shards 10] [--dcgm]
+
+``--before``: another file of rules, which is loaded and measured first, by the same Prometheus. ``--shards``: a second
+Prometheus federates the results for the fleet from that many copies of the first one. ``--dcgm``: the nodes report
+through DCGM's exporter instead of our own file.
 """
 
 from __future__ import annotations
@@ -31,8 +35,13 @@ import yaml
 from _measure import machine
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tools.monitoring import rules  # noqa: E402
+
 ROLE = ROOT / "roles/monitoring"
 GPUS = 8
+FIELD = re.compile(r"DCGM_\w+").findall
 SHOW = """
 import sys
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
@@ -41,8 +50,8 @@ sys.exit(main.main(sys.argv[1:]))
 CHOSEN = {"cluster": "bench", "hostname": "gpu0001", "hpc_job": "1"}
 
 
-def told() -> str:
-    """What one node tells, with words that stand for its own."""
+def reported() -> str:
+    """What one node reports, with placeholders for its own labels."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["make", "-s", "-C", str(ROOT / "tools/nvml_simulator"), "OUT=" + folder], check=True)
         environment = dict(
@@ -59,6 +68,16 @@ def told() -> str:
             done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
             texts.append(re.sub(r"^#.*\n", "", done.stdout, flags=re.MULTILINE))
     return re.sub(r'UUID="GPU-([0-9a-f]{8})[0-9a-f-]*"', r'UUID="GPU-@NODE@-\1"', "".join(texts))
+
+
+def of_dcgm(text: str) -> str:
+    """The verdict of ``text``, and what DCGM's exporter reports with our fields, with the jobs as a label."""
+    fields = {field for _name, dcgm, _ours in (*rules.PARTS, *rules.WHOLES) for one in dcgm for field in FIELD(one)}
+    lines = [line for line in text.splitlines() if not line.startswith("gpu_node_gpu")]
+    for field in sorted(fields):
+        labels = '{0}{{gpu="{1}",UUID="GPU-@NODE@-{1}",modelName="NVIDIA H100 80GB HBM3",hpc_job="@JOB@"}} 0.5'
+        lines += [labels.format(field, gpu) for gpu in range(GPUS)]
+    return "\n".join(lines) + "\n"
 
 
 class Nodes(http.server.ThreadingHTTPServer):
@@ -79,7 +98,8 @@ class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         number = int(urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)["node"][0])
         body = self.server.text.replace("@NODE@", str(number))  # type: ignore[attr-defined]
-        if self.server.jobs:  # type: ignore[attr-defined]
+        body = body.replace("@JOB@", str(number // 8) if self.server.jobs else "")  # type: ignore[attr-defined]
+        if self.server.jobs and "hpc_job=" not in body:  # type: ignore[attr-defined]
             line = 'gpu_node_gpu_job{{gpu="{0}",UUID="GPU-{1}-{0}",hpc_job="{2}"}} 1\n'
             body += "".join(line.format(gpu, number, number // 8) for gpu in range(GPUS))
         sent = body.encode()
@@ -89,7 +109,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.wfile.write(sent)
 
 
-def configuration(folder: Path, port: int, nodes: int, own: str) -> None:
+def configuration(folder: Path, port: int, nodes: int, own: str, rule_file: Path) -> None:
     targets = [
         {
             "targets": ["127.0.0.1:{0}".format(port)],
@@ -106,7 +126,7 @@ def configuration(folder: Path, port: int, nodes: int, own: str) -> None:
     (folder / "targets.json").write_text(json.dumps(targets))
     content = {
         "global": {"scrape_interval": "30s", "evaluation_interval": "30s"},
-        "rule_files": [str(ROLE / "files/gpu_node.rules.yml"), str(ROLE / "files/gpu_node.alerts.yml")],
+        "rule_files": [str(rule_file), str(ROLE / "files/gpu_node.alerts.yml")],
         "scrape_configs": [
             {
                 "job_name": "gpu_node",
@@ -119,41 +139,133 @@ def configuration(folder: Path, port: int, nodes: int, own: str) -> None:
     (folder / "prometheus.yml").write_text(yaml.safe_dump(content))
 
 
+#: What the Prometheus of the whole fleet takes from each shard: nothing of a single GPU.
+FEDERATED = '{__name__=~"gpu_node:(fleet|job|node)_.*|gpu_node:gpu_failures:7d|ALERTS"}'
+
+
+def global_configuration(folder: Path, shard: str, shards: int) -> None:
+    jobs = [
+        {
+            "job_name": "shard{0}".format(number),
+            "honor_labels": True,
+            "metrics_path": "/federate",
+            "params": {"match[]": [FEDERATED]},
+            "static_configs": [{"targets": [shard]}],
+            "metric_relabel_configs": [{"target_label": "cluster", "replacement": "bench{0}".format(number)}],
+        }
+        for number in range(shards)
+    ]
+    content = {"global": {"scrape_interval": "30s"}, "scrape_configs": jobs}
+    (folder / "global.yml").write_text(yaml.safe_dump(content))
+
+
+def free_address() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return "127.0.0.1:{0}".format(one.getsockname()[1])
+
+
+def start(folder: str, name: str, address: str) -> subprocess.Popen:
+    words = ["--config.file={0}.yml".format(name), "--storage.tsdb.path=" + name, "--web.listen-address=" + address]
+    path = os.pathsep.join([os.environ["PATH"], str(ROOT / ".venv/debian/usr/bin")])
+    return subprocess.Popen(
+        ["prometheus", "--web.enable-lifecycle", *words],
+        cwd=folder,
+        env=dict(os.environ, PATH=path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--shards", type=int, default=0)
+    parser.add_argument("--dcgm", action="store_true")
     given = parser.parse_args()
-    server = Nodes(told())
+    text = reported()
+    server = Nodes(of_dcgm(text) if given.dcgm else text)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    own = ROLE / "files/gpu_node.rules.yml"
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            address = "127.0.0.1:{0}".format(one.getsockname()[1])
-        configuration(folder, server.server_address[1], given.nodes, address)
-        words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=" + address]
-        path = os.pathsep.join([os.environ["PATH"], str(ROOT / ".venv/debian/usr/bin")])
-        started = subprocess.Popen(
-            ["prometheus", *words],
-            cwd=name,
-            env=dict(os.environ, PATH=path),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        folder, address = Path(name), free_address()
+        configuration(folder, server.server_address[1], given.nodes, address, (given.before or own).resolve())
+        started = [start(name, "prometheus", address)]
         try:
+            if given.before:
+                time.sleep(given.seconds)
+                print("rules of {0}".format(given.before.name))
+                measure(address, started[0].pid, given.nodes, boards=False)
+                heat_map(address, "gpu_node:gpu_busy:ratio")
+                configuration(folder, server.server_address[1], given.nodes, address, own)
+                urllib.request.urlopen(urllib.request.Request("http://" + address + "/-/reload", method="POST"))
             time.sleep(given.seconds)
-            measure(address, started.pid, given.nodes)
+            measure(address, started[0].pid, given.nodes)
+            heat_map(address, "sum by (le) (gpu_node:fleet_busy_gpus:bucket)")
+            if given.shards:
+                whole = free_address()
+                global_configuration(folder, address, given.shards)
+                started.append(start(name, "global", whole))
+                time.sleep(150)
+                measure_global(whole, started[1].pid, given.shards)
             server.jobs = False
             time.sleep(90)
-            left = value(address, "count(gpu_node_gpu_job)")
+            left = value(address, "count(gpu_node:gpu_job)")
             print("series of jobs 90 s after all of them ended: {0:.0f}".format(left))
         finally:
-            started.terminate()
-            started.wait(60)
+            for one in started:
+                one.terminate()
+                one.wait(60)
 
 
-def measure(address: str, pid: int, nodes: int) -> None:
+def heat_map(address: str, expr: str) -> None:
+    """As many points as six hours have at a step of 30 s."""
+    end = time.time()
+    query = {"query": expr, "start": end - 72, "end": end, "step": 0.1}
+    url = "http://{0}/api/v1/query_range?{1}".format(address, urllib.parse.urlencode(query))
+    begin = time.monotonic()
+    with urllib.request.urlopen(url, timeout=120) as answer:
+        size = len(answer.read())
+    print("| heat map of six hours: {0} | {1:.3g} MB, {2:.2f} s |".format(expr, size / 1e6, time.monotonic() - begin))
+
+
+def memory(pid: int) -> int:
+    """In MiB."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/{0}/status".format(pid)).read_text())
+    assert found is not None
+    return int(found[1]) // 1024
+
+
+def measure_global(address: str, pid: int, shards: int) -> None:
+    print("{0} shards, federated".format(shards))
+    for what, expr in (
+        ("series", "prometheus_tsdb_head_series"),
+        ("samples of a scrape of a shard", "avg(scrape_samples_scraped)"),
+        ("seconds that a scrape of a shard takes", "avg(scrape_duration_seconds)"),
+        ("GPUs", "sum(gpu_node:fleet_gpus)"),
+    ):
+        print("| {0} | {1:.4g} |".format(what, value(address, expr)))
+    print("| memory, MiB | {0} |".format(memory(pid)))
+    heat_map(address, "sum by (le) (gpu_node:fleet_busy_gpus:bucket)")
+
+
+def slowest_rules(address: str, count: int = 8) -> None:
+    with urllib.request.urlopen("http://{0}/api/v1/rules".format(address), timeout=60) as answer:
+        found = json.load(answer)["data"]["groups"]
+    for group in found:
+        print(
+            "| group {0} of {1} rules, s | {2:.2f} |".format(
+                group["name"], len(group["rules"]), group["evaluationTime"]
+            )
+        )
+    every = sorted(((rule["evaluationTime"], rule["name"]) for group in found for rule in group["rules"]), reverse=True)
+    for seconds, rule in every[:count]:
+        print("| rule {0}, s | {1:.3f} |".format(rule, seconds))
+
+
+def measure(address: str, pid: int, nodes: int, boards: bool = True) -> None:
     print("{0} nodes of {1} GPUs ({processor}, {cores} cores)".format(nodes, GPUS, **machine()))
     for what, expr in (
         ("targets up", 'sum(up{job="gpu_node"})'),
@@ -164,8 +276,10 @@ def measure(address: str, pid: int, nodes: int) -> None:
         ("seconds of one evaluation of all rules", "sum(prometheus_rule_group_last_duration_seconds)"),
     ):
         print("| {0} | {1:.4g} |".format(what, value(address, expr)))
-    status = Path("/proc/{0}/status".format(pid)).read_text()
-    print("| memory of Prometheus, MiB | {0} |".format(int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) // 1024))
+    print("| memory of Prometheus, MiB | {0} |".format(memory(pid)))
+    slowest_rules(address)
+    if not boards:
+        return
     for file in sorted((ROLE / "files/boards").glob("*.json")):
         seconds = []
         for panel in json.loads(file.read_text())["panels"]:

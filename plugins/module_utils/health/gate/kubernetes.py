@@ -4,20 +4,27 @@
 """The taint and the condition of a Kubernetes node for a verdict, as commands. Nothing here runs them. Pure.
 
 The condition is named as those of node-problem-detector are: it is ``True`` when there is a problem.
+
+Each command exits 0 however often it runs. ``kubectl taint NODE KEY:NoSchedule-`` does not: it is an error where the
+taint is gone. So the taint is removed by two commands, which first set another effect, and only for a day after the
+last verdict that tainted the node; a healthy node has no command of the taint at all.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Dict
+from typing import Any, Dict, List, Mapping, Optional
 
-from ...core.moment import moment
+from ...core.moment import moment, read
 from ...core.one_line import line
 from ..formats.words import cut
 from ..types import Outcome, Verdict
 
 TAINT = "trainyard.io/gpu-node-health"
 CONDITION = "GpuNodeUnhealthy"
+# As FIELD_MANAGER of kubernetes/kubectl.py, which the gate does not load. A test compares them.
+_MANAGER = "--field-manager=trainyard-gpu-node"
+_UNTAINT_SECONDS = 86400.0
 _STATUS = {Outcome.PASS: "False", Outcome.WARN: "False", Outcome.FAIL: "True", Outcome.UNKNOWN: "Unknown"}
 _REASONS = {
     Outcome.PASS: "ChecksPassed",
@@ -27,31 +34,68 @@ _REASONS = {
 }
 
 
-def document(verdict: Verdict, node: str, unknown_taints: bool = False) -> Dict[str, Any]:
-    """``commands``: argument lists for kubectl; ``condition``: the patch of the subresource ``status``."""
+def document(verdict: Verdict, node: str, unknown_taints: bool = False, before: Any = None) -> Dict[str, Any]:
+    """``commands``: argument lists for kubectl; ``condition``: the patch of the subresource ``status``; ``tainted_at``:
+    the last verdict that tainted the node, None where no taint is left. ``before``: the document of the last run, as it
+    was read. Without one it is not known whether the node has the taint."""
     bad = verdict.outcome is Outcome.FAIL or (unknown_taints and verdict.outcome is Outcome.UNKNOWN)
-    taint = ["kubectl", "taint", "node", node, "--overwrite"]
-    effect = "{0}={1}:NoSchedule".format(TAINT, verdict.outcome.value) if bad else "{0}:NoSchedule-".format(TAINT)
+    known: Mapping[str, Any] = before if isinstance(before, dict) and before.get("node") == node else {}
+    tainted_at = moment(verdict.time) if bad else _tainted_at(known, verdict.time)
+    status = _STATUS[verdict.outcome]
     patch = {
         "status": {
             "conditions": [
                 {
                     "type": CONDITION,
-                    "status": _STATUS[verdict.outcome],
+                    "status": status,
                     "reason": _REASONS[verdict.outcome],
                     "message": cut(line(verdict.in_one_line()), 1000),
                     "lastHeartbeatTime": moment(verdict.time),
+                    "lastTransitionTime": _since(known, status, verdict.time),
                 }
             ]
         }
     }
     text = json.dumps(patch, sort_keys=True)
+    commands = _taints(node, verdict.outcome.value, bad, tainted_at is not None)
+    status_of = ["kubectl", "patch", "node", node, "--subresource=status", "--type=strategic", _MANAGER]
     return {
         "node": node,
         "tainted": bad,
+        "tainted_at": tainted_at,
         "condition": patch,
-        "commands": [
-            [*taint, effect],
-            ["kubectl", "patch", "node", node, "--subresource=status", "--type=strategic", "--patch=" + text],
-        ],
+        "commands": [*commands, [*status_of, "--patch=" + text]],
     }
+
+
+def _taints(node: str, value: str, bad: bool, left: bool) -> List[List[str]]:
+    taint = ["kubectl", "taint", "node", node, _MANAGER]
+    if bad:
+        return [[*taint, "--overwrite", "{0}={1}:NoSchedule".format(TAINT, value)]]
+    if not left:
+        return []
+    return [[*taint, "--overwrite", "{0}={1}:PreferNoSchedule".format(TAINT, value)], [*taint, TAINT + "-"]]
+
+
+def _tainted_at(known: Mapping[str, Any], now: float) -> Optional[str]:
+    """When the taint that may be left was set; None: none is."""
+    if not known or "tainted_at" not in known:
+        return moment(now)
+    since = _read(known["tainted_at"])
+    # A time after now is of a clock that was set back.
+    return moment(since) if since is not None and now - since < _UNTAINT_SECONDS else None
+
+
+def _since(known: Mapping[str, Any], status: str, now: float) -> str:
+    """When the condition got this status."""
+    try:
+        (condition,) = known["condition"]["status"]["conditions"]
+        since = _read(condition["lastTransitionTime"]) if condition["status"] == status else None
+    except (KeyError, TypeError, ValueError):
+        since = None
+    return moment(now if since is None or since > now else since)
+
+
+def _read(text: Any) -> Optional[float]:
+    found = read(text) if isinstance(text, str) else None
+    return None if found is None else found.seconds

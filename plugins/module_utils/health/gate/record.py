@@ -87,15 +87,20 @@ def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]
     if settings.labels_file:
         _write_beside(host, settings.labels_file, nfd.render(verdict, valid_seconds), notes)
     if settings.kubernetes_node:
-        content = kubernetes.document(verdict, settings.kubernetes_node, settings.unknown_drains)
+        before = _read(host, KUBERNETES)
+        content = kubernetes.document(verdict, settings.kubernetes_node, settings.unknown_drains, before)
         _write(host, KUBERNETES, json.dumps(content, indent=2, sort_keys=True) + "\n", notes)
     return tuple(notes)
 
 
 def stored(host: Host) -> Optional[Any]:
     """The last verdict as it was written; None where there is none that can be read."""
+    return _read(host, VERDICT)
+
+
+def _read(host: Host, path: str) -> Optional[Any]:
     try:
-        return json.loads(host.read(VERDICT) or "")
+        return json.loads(host.read(path) or "")
     except ValueError:
         return None
 

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+import subprocess
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.moment import moment
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, kubernetes, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import RANGES, Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import FIELD_MANAGER
+from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Api
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     HEALTHY,
     NOW,
@@ -156,12 +162,71 @@ def test_what_is_of_others_or_has_no_folder_is_told_and_left(host, tmp_path):
 @given(VERDICTS, st.booleans())
 def test_taint_and_condition_agree(one, unknown_taints):
     content = kubernetes.document(one, "gpu01", unknown_taints)
-    taint, patch = content["commands"]
-    assert taint[:5] == ["kubectl", "taint", "node", "gpu01", "--overwrite"]
-    assert taint[5].endswith(":NoSchedule-") != content["tainted"]
+    *taints, patch = content["commands"]
+    for taint in taints:
+        assert taint[:5] == ["kubectl", "taint", "node", "gpu01", "--field-manager=" + FIELD_MANAGER]
+    assert [taint[-1].rpartition(":")[2] for taint in taints] == (
+        ["NoSchedule"] if content["tainted"] else ["PreferNoSchedule", "trainyard.io/gpu-node-health-"]
+    )
     condition = json.loads(patch[-1].partition("=")[2])["status"]["conditions"][0]
     assert condition["type"] == "GpuNodeUnhealthy"
     if one.outcome is FAIL:
         assert content["tainted"] and condition["status"] == "True"
     if one.outcome is PASS:
         assert not content["tainted"] and condition["status"] == "False"
+
+
+def transition(content):
+    return content["condition"]["status"]["conditions"][0]["lastTransitionTime"]
+
+
+def test_the_condition_has_the_time_when_it_changed():
+    def after(verdict, seconds, before):
+        return kubernetes.document(replaced(verdict, time=NOW + seconds), "gpu01", before=before)
+
+    first = after(HEALTHY, 0, None)
+    again = after(HEALTHY, 300, first)
+    assert transition(first) == transition(again) == moment(NOW)
+    sick = after(SICK, 600, again)
+    assert transition(sick) == transition(after(SICK, 900, sick)) == moment(NOW + 600)
+    assert transition(after(HEALTHY, 1200, sick)) == moment(NOW + 1200)
+    # Of another node, from the future, or of no form that we write.
+    assert transition(after(HEALTHY, 300, dict(first, node="gpu02"))) == moment(NOW + 300)
+    assert transition(after(HEALTHY, -300, first)) == moment(NOW - 300)
+    for odd in ([], {"node": "gpu01", "condition": []}, {"node": "gpu01", "condition": {"status": 1}}, "x"):
+        assert transition(after(HEALTHY, 300, odd)) == moment(NOW + 300)
+
+
+def test_a_healthy_node_has_no_command_of_a_taint_once_it_is_a_day_old():
+    fresh = kubernetes.document(HEALTHY, "gpu01")
+    later = replaced(HEALTHY, time=NOW + 86400.0)
+    rested = kubernetes.document(later, "gpu01", before=fresh)
+    assert len(fresh["commands"]) == 3 and len(rested["commands"]) == 1 and rested["tainted_at"] is None
+    assert len(kubernetes.document(later, "gpu01", before=rested)["commands"]) == 1
+    sick = kubernetes.document(SICK, "gpu01", before=rested)
+    assert len(kubernetes.document(HEALTHY, "gpu01", before=sick)["commands"]) == 3
+
+
+def test_the_files_of_two_runs_keep_the_time(host, tmp_path):
+    declared = {"health_gate": {"kubernetes_node": "gpu01"}}
+    record.write(host, HEALTHY, declared)
+    record.write(host, replaced(HEALTHY, time=NOW + 300), declared)
+    assert transition(json.loads((tmp_path / record.KUBERNETES[1:]).read_text())) == moment(HEALTHY.time)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl; on Debian it is in kubernetes-client")
+def test_each_command_exits_0_however_often_it_runs(tmp_path, monkeypatch):
+    """With the real kubectl; tests/real_kubernetes has the patch of the condition, too."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with Api() as api:
+        api.add("nodes", {"metadata": {"name": "gpu01"}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
+        monkeypatch.setenv("KUBECONFIG", api.kubeconfig(tmp_path / "kubeconfig"))
+        before = None
+        for verdict, keys in ((HEALTHY, ["a"]), (SICK, ["a", kubernetes.TAINT]), (HEALTHY, ["a"])):
+            before = kubernetes.document(verdict, "gpu01", before=before)
+            for _again in range(2):
+                for command in before["commands"][:-1]:
+                    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+                    assert done.returncode == 0, done.stderr
+            assert sorted(one["key"] for one in api.get("nodes", "gpu01")["spec"]["taints"]) == keys
+        assert set(api.managers) == {FIELD_MANAGER}

@@ -21,7 +21,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models import dashboard
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("fleet", "node", "job", "mig", "health", "capacity")
+NAMES = ("fleet", "health", "node", "job", "capacity", "usage", "fabric", "mig")
 FOLDER = "roles/monitoring/files/boards"
 MANIFEST = "deploy/grafana/boards.json"
 

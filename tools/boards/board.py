@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from grafana_foundation_sdk.builders import (
     bargauge,
@@ -21,6 +21,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
 from grafana_foundation_sdk.models.common import (
     BarGaugeDisplayMode,
+    BarGaugeSizing,
     BigValueColorMode,
     BigValueGraphMode,
     LegendDisplayMode,
@@ -32,41 +33,12 @@ from grafana_foundation_sdk.models.common import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from . import variables
+from . import looks, variables
+from .looks import Column, Steps
 from .variables import DATASOURCE
 
 #: Grafana 10.1 and newer read it; no panel needs one of the migrations up to it.
 SCHEMA = 39
-Steps = Sequence[Tuple[Optional[float], str]]
-#: Thresholds by meaning: above these it is worse.
-PLAIN: Steps = ((None, "blue"),)
-NONE_IS_GOOD: Steps = ((None, "green"), (1, "red"))
-NONE_IS_BEST: Steps = ((None, "green"), (1, "orange"))
-HEAT: Steps = ((None, "green"), (80, "orange"), (87, "red"))
-MORE_IS_BETTER: Steps = ((None, "red"), (0.05, "orange"), (0.5, "green"))
-OUTCOMES = {0: ("pass", "green"), 1: ("warn", "yellow"), 2: ("unknown", "purple"), 3: ("fail", "red")}
-
-
-class Column(NamedTuple):
-    """A column of a table: what it is called and asks."""
-
-    title: str
-    expr: str
-    unit: str
-    steps: Optional[Steps] = None
-
-
-def mapped(values: Dict[int, Tuple[str, str]]) -> Any:
-    results = {
-        str(value): dashboard.ValueMappingResult(text=text, color=color, index=index)
-        for index, (value, (text, color)) in enumerate(sorted(values.items()))
-    }
-    return [dashboard.ValueMap(options=results)]
-
-
-def thresholds(steps: Steps) -> Any:
-    made = [dashboard.Threshold(value=value, color=color) for value, color in steps]
-    return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
 
 
 class Board:
@@ -116,35 +88,57 @@ class Board:
         return self._next - 1
 
     def _add(
-        self, panel: Any, title: str, what: str, unit: str, size: Tuple[int, int], steps: Optional[Steps], alert: str
+        self,
+        panel: Any,
+        title: str,
+        what: str,
+        unit: str,
+        size: Tuple[int, int],
+        steps: Optional[Steps],
+        alert: str = "",
+        none: str = "",
     ) -> None:
-        panel = panel.id(self._id()).title(title).description(what).unit(unit).datasource(DATASOURCE)
+        """``none``: the text of a panel without values; it explains what that means."""
+        panel = panel.id(self._id()).title(title).description(what).datasource(DATASOURCE)
         panel = panel.span(size[0]).height(size[1])
+        if unit:
+            panel = panel.unit(unit)
         if steps:
-            panel = panel.thresholds(thresholds(steps))
+            panel = panel.thresholds(looks.thresholds(steps))
         if alert:
             panel = panel.links([variables.runbook(alert)])
+        if none:
+            panel = panel.no_value(none)
         self._made = self._made.with_panel(panel)
 
     def stat(
-        self, title: str, what: str, expr: str, unit: str, steps: Steps, width: int = 4, alert: str = "", none: str = ""
+        self,
+        title: str,
+        what: str,
+        expr: str,
+        unit: str,
+        steps: Steps,
+        width: int = 4,
+        alert: str = "",
+        none: str = "no data",
+        target: str = "",
     ) -> None:
+        """``target``: the board that a click on the value opens."""
         panel = stat.Panel().with_target(_instant("A", expr)).graph_mode(BigValueGraphMode.NONE)
         panel = panel.color_mode(BigValueColorMode.VALUE).reduce_options(
             common.ReduceDataOptions().calcs(["lastNotNull"])
         )
         if unit == "percentunit":
             panel = panel.min(0).max(1)
-        if none:
-            panel = panel.no_value(none)
-        self._add(panel, title, what, unit, (width, 4), steps, alert)
+        if target:
+            panel = panel.data_links([variables.board_link(target, self.chosen)])
+        self._add(panel, title, what, unit, (width, 4), steps, alert, none)
 
     def outcome(self, title: str, what: str, expr: str, width: int = 4, alert: str = "") -> None:
         panel = stat.Panel().with_target(_instant("A", expr)).graph_mode(BigValueGraphMode.NONE)
-        panel = panel.color_mode(BigValueColorMode.BACKGROUND).mappings(mapped(OUTCOMES))
-        self._add(
-            panel, title, what, "none", (width, 4), tuple((n or None, c) for n, (_t, c) in OUTCOMES.items()), alert
-        )
+        panel = panel.color_mode(BigValueColorMode.BACKGROUND).mappings(looks.mapped(looks.OUTCOMES))
+        steps = tuple((n or None, colour) for n, (_text, colour) in looks.OUTCOMES.items())
+        self._add(panel, title, what, "none", (width, 4), steps, alert, "no verdict")
 
     def series(
         self,
@@ -158,11 +152,13 @@ class Board:
         alert: str = "",
         link: str = "",
         known: Sequence[str] = (),
+        none: str = "",
     ) -> None:
         """``queries``: each an expression and its legend. ``link``: the label whose board a line links to."""
         panel = timeseries.Panel().line_width(1).fill_opacity(30 if stacked else 5).span_nulls(False)
         for index, (expr, legend) in enumerate(queries):
             panel = panel.with_target(_range(chr(65 + index), expr, legend))
+            panel = _fixed(panel, legend)
         shown = common.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
         panel = panel.legend(shown.show_legend(True))
         panel = panel.tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
@@ -173,26 +169,37 @@ class Board:
             panel = panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A"))
         if link:
             panel = panel.data_links([variables.data_link(link, "__field.labels.{0}", known or (link,), self.chosen)])
-        self._add(panel, title, what, unit, (width, 8), steps, alert)
+        self._add(panel, title, what, unit, (width, 8), steps, alert, none)
 
     def bars(
-        self, title: str, what: str, expr: str, legend: str, unit: str, steps: Steps, width: int = 8, alert: str = ""
+        self,
+        title: str,
+        what: str,
+        expr: str,
+        legend: str,
+        unit: str,
+        steps: Steps,
+        width: int = 8,
+        alert: str = "",
+        none: str = "",
+        height: int = 6,
     ) -> None:
         panel = bargauge.Panel().with_target(_instant("A", expr, legend)).display_mode(BarGaugeDisplayMode.BASIC)
         panel = panel.orientation(VizOrientation.HORIZONTAL).min(0)
         panel = panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        # One bar alone is not as high as the panel, nor are its letters.
+        panel = panel.sizing(BarGaugeSizing.MANUAL).min_viz_height(16).max_viz_height(30)
+        panel = panel.text(common.VizTextDisplayOptions().title_size(14).value_size(16))
+        panel = _fixed(panel, legend)
         if unit == "percentunit":
             panel = panel.max(1)
-        self._add(panel, title, what, unit, (width, 8), steps, alert)
+        self._add(panel, title, what, unit, (width, height), steps, alert, none)
 
-    def heat(self, title: str, what: str, expr: str, legend: str, unit: str, width: int = 12, alert: str = "") -> None:
-        """How many series have which value, over time."""
-        buckets = common.HeatmapCalculationBucketConfig().mode(_COUNT).value("10")
-        panel = heatmap.Panel().with_target(_range("A", expr, legend)).calculate(True)
-        panel = panel.calculation(common.HeatmapCalculationOptions().y_buckets(buckets))
-        panel = panel.color(heatmap.HeatmapColorOptions().scheme("Blues").steps(64)).y_axis(
-            heatmap.YAxisConfig().unit(unit)
-        )
+    def heat(self, title: str, what: str, expr: str, unit: str, width: int = 12, alert: str = "") -> None:
+        """``expr``: counts of a histogram by ``le``, over time."""
+        panel = heatmap.Panel().with_target(_range("A", expr, "{{le}}").format(PromQueryFormat.HEATMAP))
+        panel = panel.calculate(False).color(heatmap.HeatmapColorOptions().scheme("Blues").steps(64))
+        panel = panel.y_axis(heatmap.YAxisConfig().unit(unit))
         self._add(panel, title, what, unit, (width, 8), None, alert)
 
     def states(
@@ -206,13 +213,14 @@ class Board:
         alert: str = "",
         link: str = "",
         known: Sequence[str] = (),
+        none: str = "",
     ) -> None:
-        panel = statetimeline.Panel().with_target(_range("A", expr, legend)).mappings(mapped(values)).merge_values(True)
-        panel = panel.fill_opacity(80).row_height(0.8).line_width(0)
+        panel = statetimeline.Panel().with_target(_range("A", expr, legend)).mappings(looks.mapped(values))
+        panel = panel.merge_values(True).fill_opacity(80).row_height(0.8).line_width(0)
         if link:
             panel = panel.data_links([variables.data_link(link, "__field.labels.{0}", known or (link,), self.chosen)])
         steps = [(value if index else None, color) for index, (value, (_t, color)) in enumerate(sorted(values.items()))]
-        self._add(panel, title, what, "none", (width, 8), steps, alert)
+        self._add(panel, title, what, "none", (width, 8), steps, alert, none)
 
     def table(
         self,
@@ -220,45 +228,54 @@ class Board:
         what: str,
         labels: Sequence[str],
         columns: Sequence[Column],
+        none: str,
         width: int = 24,
-        height: int = 9,
+        height: int = 7,
         alert: str = "",
+        sort: str = "",
+        ascending: bool = False,
     ) -> None:
-        """A row for each set of ``labels``, sorted by the first of the columns; nodes and jobs link to their boards."""
+        """A row for each set of ``labels``, sorted by the first of the columns; nodes and jobs link to their boards.
+
+        No unit belongs to the whole table: Grafana would format labels with it, too.
+        """
         panel = table.Panel()
         for index, column in enumerate(columns):
-            panel = panel.with_target(_instant(chr(65 + index), column.expr).format(PromQueryFormat.TABLE))
+            by = ", ".join(label for label in labels if label not in column.without)
+            # Without the name of a metric, in which the columns of a row would differ.
+            expr = "{0} by ({1}) ({2})".format(column.how, by, column.expr)
+            panel = panel.with_target(_instant(chr(65 + index), expr).format(PromQueryFormat.TABLE))
         names = {"Value #" + chr(65 + index): column.title for index, column in enumerate(columns)}
         if len(columns) == 1:
             names["Value"] = columns[0].title
-        order: List[str] = [*labels, *names]
+        order = [*labels, *names]
         organized = {
             "excludeByName": {"Time": True},
             "indexByName": {name: index for index, name in enumerate(order)},
-            "renameByName": names,
+            "renameByName": {**{one: looks.heading(one) for one in labels if looks.heading(one) != one}, **names},
         }
         panel = panel.with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
         panel = panel.with_transformation(dashboard.DataTransformerConfig(id_val="organize", options=organized))
         for column in columns:
-            panel = panel.override_by_name(column.title, _properties(column))
-        for label in ("hostname", "hpc_job"):
-            if label in labels:
-                link = variables.data_link(label, '__data.fields["{0}"]', labels, self.chosen).build()
-                value = dashboard.DynamicConfigValue(id_val="links", value=[link])
-                panel = panel.override_by_name(label, [value])
-        panel = panel.sort_by([common.TableSortByFieldState().display_name(columns[0].title).desc(True)])
-        self._add(panel, title, what, columns[0].unit, (width, height), columns[0].steps, alert)
+            panel = panel.override_by_name(column.title, looks.of_value(column))
+        for label in labels:
+            panel = panel.override_by_name(looks.heading(label), looks.of_label(label, self._links(label, labels)))
+        first = sort or columns[0].title
+        panel = panel.sort_by([common.TableSortByFieldState().display_name(first).desc(not ascending)])
+        self._add(panel, title, what, "", (width, height), None, alert, none)
+
+    def _links(self, label: str, labels: Sequence[str]) -> Sequence[Any]:
+        if label == "check":
+            return [variables.checks().build()]
+        if label not in ("hostname", "hpc_job"):
+            return ()
+        return [variables.data_link(label, '__data.fields["{0}"]', labels, self.chosen).build()]
 
 
-_COUNT: Any = "count"
-
-
-def _properties(column: Column) -> Any:
-    found = [dashboard.DynamicConfigValue(id_val="unit", value=column.unit)]
-    if column.steps:
-        found.append(dashboard.DynamicConfigValue(id_val="thresholds", value=thresholds(column.steps).build()))
-        found.append(dashboard.DynamicConfigValue(id_val="custom.cellOptions", value={"type": "color-text"}))
-    return found
+def _fixed(panel: Any, legend: str) -> Any:
+    for name, colours in looks.fixed(legend).items():
+        panel = panel.override_by_name(name, colours)
+    return panel
 
 
 def _query(name: str, expr: str, legend: str) -> Any:

@@ -1,139 +1,183 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleet: which nodes and jobs to look at first."""
+"""Fleet: the state of all GPU nodes, and the board to open next."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import board
-from .board import Board, Column
-from .names import COUNTS, IDLE, JOB, NODE, or_zero
+from . import looks
+from .board import Board
+from .names import COUNTS, JOB, NETWORK_CHECKS, NODE, OWNER, SLOW, or_zero, owned, worst
 
-_CHOSEN = ("cluster", "profile", "hostname")
+_CHOSEN = ("cluster", "profile")
 
 
 def make() -> Any:
-    found = Board("fleet", "GPU fleet", "How all GPU nodes are, and which nodes and jobs to look at first.", _CHOSEN)
-    up, sick = found.of("gpu_node:gpu_up", 'GPU_I_ID=""'), found.of("gpu_node_health_outcome", 'outcome="fail"')
+    what = "State of all GPU nodes. Each number opens the board with the details."
+    found = Board("fleet", "GPU fleet", what, _CHOSEN)
+    whole = 'GPU_I_ID=""'
+    up, outcome = found.of("gpu_node:gpu_up", whole), found.of("gpu_node:node_outcome")
+    nodes = found.of("gpu_node:node_gpus")
+    gpus, cluster = found.of("gpu_node:fleet_gpus"), found.where(without=("profile",))
+    ports = "gpu_node:ib_port_up{{{0}}}".format(cluster)
     found.row("Now")
-    found.stat("GPUs", "GPUs that answer.", "sum({0})".format(up), "none", board.PLAIN)
+    found.stat(
+        "Unhealthy nodes",
+        "Nodes whose checks fail. They accept no jobs if the health gate is on.",
+        or_zero("count({0} == 3)".format(outcome), outcome),
+        "none",
+        looks.NONE_IS_GOOD,
+        alert="GpuNodeSick",
+        none="no verdicts",
+        target="health",
+    )
+    found.stat(
+        "Unknown nodes",
+        "Nodes whose checks could not run or whose verdict is stale, and nodes with GPUs but without a verdict.",
+        or_zero("count({0} == 2 or on ({1}) ({2} unless on ({1}) {0}))".format(outcome, NODE, nodes), nodes),
+        "none",
+        looks.NONE_IS_BEST,
+        alert="GpuNodeVerdictStale",
+        target="health",
+    )
     found.stat(
         "GPUs lost",
-        "GPUs that do not answer, where the node itself tells it. DCGM leaves them out: see the alert.",
+        "GPUs that do not answer, as the nodes report. DCGM does not list lost GPUs: see the alert.",
         "sum({0} == bool 0)".format(up),
         "none",
-        board.NONE_IS_GOOD,
+        looks.NONE_IS_GOOD,
         alert="GpuNodeGpuLost",
+        target="health",
     )
     found.stat(
-        "Nodes sick",
-        "Nodes whose checks fail. They take no job where the gate is on.",
-        or_zero("sum({0})".format(sick), up),
+        "Slowed jobs",
+        "Jobs with a GPU that is slowed down by heat or power.",
+        "count(count by ({0}) (gpu_node:job_slowed_gpus{{{1},{2}}} > 0)) or sum({3}) * 0".format(
+            JOB, cluster, SLOW, up
+        ),
         "none",
-        board.NONE_IS_GOOD,
-        alert="GpuNodeSick",
+        looks.NONE_IS_BEST,
+        alert="GpuNodeSlowedByHardware",
+        target="job",
     )
-    cluster = found.where(without=("profile", "hostname"))
     found.stat(
-        "GPUs of jobs that do nothing",
-        "GPUs that a job has had for half an hour, and on which less than 5 % of the time a kernel ran.",
-        or_zero('sum(gpu_node:fleet_gpus{{{0},state="wasted"}})'.format(found.where(without=("hostname",))), up),
+        "Wasted GPUs",
+        "GPUs that a job has held for half an hour while they were less than 5 % busy.",
+        or_zero("sum({0})".format(gpus.replace("{", '{state="wasted",', 1)), gpus),
         "none",
-        board.NONE_IS_BEST,
+        looks.NONE_IS_BEST,
         alert="GpuNodeAllocatedAndIdle",
+        target="capacity",
+    )
+    found.stat(
+        "Fabric faults",
+        "Nodes with a finding of a network or NVLink check.",
+        or_zero(
+            "count(count by ({0}) ({1}))".format(
+                NODE, found.of("gpu_node_health_finding", COUNTS, 'check=~"{0}"'.format(NETWORK_CHECKS))
+            ),
+            outcome,
+        ),
+        "none",
+        looks.NONE_IS_GOOD,
+        none="no verdicts",
+        target="fabric",
+    )
+    found.stat("Nodes", "Nodes with GPUs.", "count({0})".format(nodes), "none", looks.PLAIN)
+    found.stat("GPUs", "GPUs that answer.", "sum({0})".format(up), "none", looks.PLAIN)
+    found.stat(
+        "Allocated",
+        "Share of GPUs that are allocated to a job or a pod.",
+        "(sum({0}) or sum({1}) * 0) / sum({1})".format(gpus.replace("{", '{state=~"busy|idle|wasted",', 1), gpus),
+        "percentunit",
+        looks.MORE_IS_BETTER,
+        target="capacity",
     )
     found.stat(
         "Busy",
-        "Share of time in which a kernel ran, over all GPUs, with a job or without.",
-        "avg({0})".format(found.of("gpu_node:gpu_busy:ratio", 'GPU_I_ID=""')),
+        "Share of time in which a kernel ran, over all GPUs, with or without a job.",
+        "avg({0})".format(found.of("gpu_node:whole_gpu_busy:ratio")),
         "percentunit",
-        board.MORE_IS_BETTER,
+        looks.MORE_IS_BETTER,
+        target="capacity",
     )
     found.stat(
         "Power",
         "Power of all GPUs.",
-        "sum({0})".format(found.of("gpu_node:gpu_power:watts", 'GPU_I_ID=""')),
+        "sum({0})".format(found.of("gpu_node:gpu_power:watts", whole)),
         "watt",
-        board.PLAIN,
+        looks.PLAIN,
+        target="usage",
     )
-    found.row("Jobs")
-    found.table(
-        "Jobs that leave GPUs idle",
-        "The job that keeps most GPUs with least to show for it is at the top: its GPUs times the share of time in "
-        "which nothing ran on them.",
-        ("cluster", "hpc_job"),
-        (
-            Column("GPUs idle", "gpu_node:job_gpus{{{0}}} * (1 - gpu_node:job_busy:ratio)".format(cluster), "none"),
-            Column("GPUs", "gpu_node:job_gpus{{{0}}}".format(cluster), "none"),
-            Column("busy", "gpu_node:job_busy:ratio{{{0}}}".format(cluster), "percentunit", board.MORE_IS_BETTER),
-            Column("tensor cores", "gpu_node:job_tensor_active:ratio{{{0}}}".format(cluster), "percentunit"),
-            Column("power", "gpu_node:job_power:watts{{{0}}}".format(cluster), "watt"),
-        ),
-        alert="GpuNodeAllocatedAndIdle",
+    found.stat(
+        "Ports up",
+        "Active InfiniBand and RoCE ports, as a share of the ports that were active within seven days.",
+        "sum({0}) / sum(max_over_time({0}[7d:1h]) or {0})".format(ports),
+        "percentunit",
+        ((None, "red"), (0.99, "orange"), (1, "green")),
+        none="no ports",
+        target="fabric",
     )
-    found.row("Nodes")
+    found.row("Over time")
+    found.series(
+        "Nodes by verdict",
+        "Number of nodes by the outcome of their checks.",
+        [
+            ('label_replace(count({0} == {1}), "outcome", "{2}", "", "")'.format(outcome, number, text), "{{outcome}}")
+            for number, (text, _color) in looks.OUTCOMES.items()
+        ],
+        "none",
+        stacked=True,
+    )
+    found.series(
+        "GPUs by state",
+        "Unallocated; allocated and idle; wasted, that is idle for half an hour; busy.",
+        [("sum by (state) ({0})".format(gpus), "{{state}}")],
+        "none",
+        stacked=True,
+    )
+    found.heat(
+        "Busy GPUs",
+        "How many GPUs are how busy. Two bands mean that some jobs leave GPUs idle.",
+        "sum by (le) ({0})".format(found.of("gpu_node:fleet_busy_gpus:bucket")),
+        "percentunit",
+    )
+    found.series(
+        "Slowed GPUs",
+        "GPUs with reduced clocks, by reason: heat, power supply, or the configured power limit.",
+        [("count by (reason) ({0})".format(found.of("gpu_node:gpu_slowed", SLOW)), "{{reason}}")],
+        "none",
+        alert="GpuNodeSlowedByHardware",
+        none="No GPU is slowed down.",
+    )
+    hottest = "max by ({0}) ({1})".format(NODE, found.of("gpu_node:gpu_temperature:celsius"))
+    found.series(
+        "Hottest nodes",
+        "Hottest GPU of each of the ten hottest nodes. A node above the others has a cooling problem.",
+        [(worst(10, hottest, NODE), "{{hostname}}")],
+        "celsius",
+        looks.HEAT,
+        alert="GpuNodeHot",
+        link="hostname",
+        known=("cluster", "hostname"),
+    )
     found.table(
-        "Findings that count",
-        "What is wrong with which node, and what its checks say should be done.",
-        ("cluster", "hostname", "check", "code", "key", "action"),
+        "Largest jobs",
+        "Jobs and pods by the number of GPUs that they hold.",
+        ("cluster", "hpc_job", *OWNER),
         (
-            Column(
-                "found",
-                "max by ({0}, check, code, key, action) ({1})".format(
-                    NODE, found.of("gpu_node_health_finding", COUNTS)
+            looks.Column(
+                "GPUs",
+                owned(
+                    "topk(20, gpu_node:job_gpus{{{0}}})".format(cluster), "gpu_node:job_owner{{{0}}}".format(cluster)
                 ),
                 "none",
             ),
         ),
-        alert="GpuNodeSick",
-    )
-    busy = found.of("gpu_node:gpu_busy:ratio", 'GPU_I_ID=""')
-    found.heat(
-        "How busy GPUs are", "How many GPUs are how busy: two bands are jobs beside idle GPUs.", busy, "", "percentunit"
-    )
-    found.series(
-        "Slowed down",
-        "GPUs whose clocks are lower now, by the reason: heat, power, or the power cap that was set.",
-        [
-            (
-                "count by (reason) ({0})".format(found.of("gpu_node:gpu_slowed", 'reason=~"hardware.*|software.*"')),
-                "{{reason}}",
-            )
-        ],
-        "none",
-        alert="GpuNodeSlowedByHardware",
-    )
-    found.series(
-        "Idle GPUs of jobs, by job",
-        "How many GPUs of each job do nothing at this moment.",
-        [
-            (
-                "count by ({0}) (gpu_node:gpu_job{{{1}}} and on (cluster, hostname, gpu) ({2} < {3}))".format(
-                    JOB, cluster, busy, IDLE
-                ),
-                "{{hpc_job}}",
-            )
-        ],
-        "none",
-        stacked=True,
-        link="hpc_job",
-        known=("cluster", "hpc_job"),
-    )
-    found.series(
-        "Temperature, hottest GPU of each node",
-        "Ten nodes. One that is hotter than the others has a cooling problem of its own.",
-        [
-            (
-                "topk(10, max by ({0}) ({1}))".format(NODE, found.of("gpu_node:gpu_temperature:celsius")),
-                "{{hostname}}",
-            )
-        ],
-        "celsius",
-        board.HEAT,
-        alert="GpuNodeHot",
-        link="hostname",
-        known=("cluster", "hostname"),
+        none="No job has a GPU.",
+        width=12,
+        height=8,
     )
     return found.build()

@@ -1,78 +1,115 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Health: which nodes and GPUs fail again and again, and of what."""
+"""Health: which node is unhealthy, and what to do."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import board
-from .board import Board, Column
-from .names import COUNTS, NODE
+from . import looks
+from .board import Board
+from .looks import Column
+from .names import COUNTS, NODE, or_zero, since, worst
 
 _CHOSEN = ("cluster", "profile", "hostname")
 
 
 def make() -> Any:
-    what = "Which nodes and GPUs fail again and again, and of what."
-    found = Board(
-        "health", "GPU node health", what, _CHOSEN, of={one: "gpu_node_health_info" for one in _CHOSEN}, since="now-7d"
-    )
-    outcome = found.of("gpu_node_health_outcome")
-    sick = found.of("gpu_node_health_outcome", 'outcome="fail"')
+    what = "Which node is unhealthy and what to do: its findings, the action, and since when."
+    found = Board("health", "GPU node health", what, _CHOSEN, since="now-24h")
+    outcome, nodes = found.of("gpu_node:node_outcome"), found.of("gpu_node:node_gpus")
     finding = found.of("gpu_node_health_finding", COUNTS)
     found.row("Now")
-    for name, title, steps, alert in (
-        ("pass", "Well", board.PLAIN, ""),
-        ("warn", "With warnings", board.NONE_IS_BEST, ""),
-        ("unknown", "Not known", board.NONE_IS_BEST, ""),
-        ("fail", "Sick", board.NONE_IS_GOOD, "GpuNodeSick"),
+    for number, title, description, steps, alert in (
+        (
+            3,
+            "Failed",
+            "Nodes whose checks fail: they accept no jobs if the gate is on.",
+            looks.NONE_IS_GOOD,
+            "GpuNodeSick",
+        ),
+        (
+            2,
+            "Unknown",
+            "Nodes whose checks could not run or whose verdict is stale.",
+            looks.NONE_IS_GOOD,
+            "GpuNodeVerdictStale",
+        ),
+        (1, "Warnings", "Nodes with warnings. They accept jobs.", looks.NONE_IS_BEST, ""),
+        (0, "Passed", "Nodes that passed all checks.", ((None, "green"),), ""),
     ):
         found.stat(
             title,
-            "Nodes whose last verdict is {0}.".format(name),
-            "sum({0})".format(found.of("gpu_node_health_outcome", 'outcome="{0}"'.format(name))),
+            description,
+            or_zero("count({0} == {1})".format(outcome, number), outcome),
             "none",
             steps,
             alert=alert,
+            none="no verdicts",
         )
     found.stat(
-        "Not checked",
-        "Nodes whose last verdict is older than half an hour.",
-        "sum(time() - {0} > bool 1800)".format(found.of("gpu_node_health_timestamp_seconds")),
+        "No verdict",
+        "Nodes that report GPUs but no verdict: the health gate is not configured or exports no metrics.",
+        or_zero("count({0} unless on ({1}) {2})".format(nodes, NODE, outcome), nodes),
         "none",
-        board.NONE_IS_GOOD,
-        alert="GpuNodeVerdictStale",
+        looks.NONE_IS_BEST,
     )
     found.stat(
-        "Only observed",
-        "Findings that count for nothing yet.",
-        "sum({0})".format(found.of("gpu_node_health_findings_observed")),
+        "Observed findings",
+        "Findings of checks that are only observed. They do not change the verdict.",
+        or_zero("sum({0})".format(found.of("gpu_node_health_findings_observed")), outcome),
         "none",
-        board.PLAIN,
-        none="0",
+        looks.PLAIN,
+        none="no verdicts",
     )
-    found.row("Again and again")
+    found.row("What to do")
+    found.table(
+        "Findings",
+        "What is wrong with which node, what to do, and since when (within seven days). Failures first. "
+        "Click a node for its board.",
+        ("outcome", "cluster", "hostname", "check", "code", "key", "action"),
+        (Column("first seen", since(finding), "dateTimeFromNow", how="min"),),
+        none="No findings: no check of these nodes warns or fails.",
+        height=8,
+        alert="GpuNodeSick",
+        sort="outcome",
+        ascending=True,
+    )
+    found.states(
+        "Nodes that did not pass",
+        "Outcome of each node that warned, failed or is unknown. A failed node accepts no jobs.",
+        outcome + " > 0",
+        "{{hostname}}",
+        looks.OUTCOMES,
+        width=24,
+        link="hostname",
+        known=("cluster", "hostname"),
+        none="All nodes passed.",
+    )
+    found.row("Repeated failures")
     found.table(
         "Nodes by failures",
-        "How often each was sick within seven days, and the time between. Twice within a day says that a repair did "
-        "not hold.",
+        "How often each node failed within seven days, and the time between failures. Two failures within a day mean "
+        "that a repair did not hold.",
         ("cluster", "hostname"),
         (
             Column(
                 "failures in 7 days",
-                "max by ({0}) ({1}) > 0".format(NODE, found.of("gpu_node:node_failures:7d")),
+                "{0} > 0".format(found.of("gpu_node:node_failures:7d")),
                 "none",
-                board.NONE_IS_BEST,
+                looks.NONE_IS_BEST,
             ),
             Column(
                 "time between",
-                "min by ({0}) ({1})".format(NODE, found.of("gpu_node:node_time_between_failures:seconds")),
+                "{0} and on ({1}) {2} > 0".format(
+                    found.of("gpu_node:node_time_between_failures:seconds"), NODE, found.of("gpu_node:node_failures:7d")
+                ),
                 "s",
+                how="min",
             ),
-            Column("sick now", "max by ({0}) ({1})".format(NODE, sick), "none", board.NONE_IS_GOOD),
         ),
+        none="No node failed within seven days.",
         width=12,
         alert="GpuNodeFailsAgain",
     )
@@ -83,52 +120,40 @@ def make() -> Any:
         (
             Column(
                 "failures in 7 days",
-                "max by ({0}, key) ({1})".format(
-                    NODE, "gpu_node:gpu_failures:7d{{{0}}}".format(found.where(without=("profile",)))
-                ),
+                "gpu_node:gpu_failures:7d{{{0}}}".format(found.where(without=("profile",))),
                 "none",
-                board.NONE_IS_BEST,
+                looks.NONE_IS_BEST,
             ),
         ),
+        none="No GPU failed within seven days.",
         width=12,
         alert="GpuNodeRepeatOffender",
     )
-    found.row("Of what")
+    found.row("Over time")
+    found.series(
+        "Verdicts",
+        "Number of nodes by outcome.",
+        [
+            ('label_replace(count({0} == {1}), "outcome", "{2}", "", "")'.format(outcome, number, text), "{{outcome}}")
+            for number, (text, _color) in looks.OUTCOMES.items()
+        ],
+        "none",
+        stacked=True,
+    )
     found.series(
         "Findings by check",
-        "How many nodes have one that counts.",
+        "Number of nodes with a finding of each check.",
         [("count by (check) (count by ({0}, check) ({1}))".format(NODE, finding), "{{check}}")],
         "none",
         stacked=True,
+        none="No findings.",
     )
-    found.states(
-        "Nodes that are not well",
-        "The worst outcome of each: red takes no job.",
-        'max by ({0}) (gpu_node_health_outcome{{{1},outcome="fail"}} * 3 '
-        'or gpu_node_health_outcome{{{1},outcome="warn"}}) > 0'.format(NODE, found.where()),
-        "{{hostname}}",
-        board.OUTCOMES,
-        link="hostname",
-        known=("cluster", "hostname"),
-    )
-    found.table(
-        "Findings",
-        "All that count, with what its check says should be done.",
-        ("cluster", "hostname", "check", "code", "key", "action"),
-        (Column("found", "max by ({0}, check, code, key, action) ({1})".format(NODE, finding), "none"),),
-        alert="GpuNodeSick",
-    )
+    duration = "max by (check) ({0})".format(found.of("gpu_node_health_check_duration_seconds"))
     found.series(
-        "What checks cost",
-        "The slowest five, in seconds.",
-        [("topk(5, max by (check) ({0}))".format(found.of("gpu_node_health_check_duration_seconds")), "{{check}}")],
+        "Slowest checks",
+        "Duration of the five slowest checks.",
+        [(worst(5, duration, "check"), "{{check}}")],
         "s",
-    )
-    found.series(
-        "Verdicts over time",
-        "Nodes by outcome.",
-        [("sum by (outcome) ({0})".format(outcome), "{{outcome}}")],
-        "none",
-        stacked=True,
+        none="no verdicts",
     )
     return found.build()

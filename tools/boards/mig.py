@@ -7,37 +7,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import board
-from .board import Board, Column
+from . import looks
+from .board import Board
+from .looks import Column
 from .names import PLACE, or_zero
 
 _CHOSEN = ("cluster", "hostname")
-_BY = "hostname, gpu, GPU_I_ID, GPU_I_PROFILE"
+_BY = ("cluster", "hostname", "gpu", "GPU_I_ID", "GPU_I_PROFILE")
+_LINE = "GPU {{gpu}} instance {{GPU_I_ID}} ({{GPU_I_PROFILE}})"
 
 
 def make() -> Any:
-    of = {one: "gpu_node:gpu_memory_total:bytes" for one in _CHOSEN}
-    found = Board(
-        "mig", "MIG instances", "GPUs that are divided: which instances there are, and who uses them.", _CHOSEN, of=of
-    )
+    of = dict.fromkeys(_CHOSEN, "gpu_node:gpu_memory_total:bytes")
+    what = "GPUs that are divided into MIG instances, and who uses the instances."
+    found = Board("mig", "MIG instances", what, _CHOSEN, of=of)
     part = 'GPU_I_ID!=""'
-    memory = found.of("gpu_node:gpu_memory_total:bytes", part)
+    memory, job = found.of("gpu_node:gpu_memory_total:bytes", part), found.of("gpu_node:gpu_job", part)
+    used = "{0} / {1}".format(found.of("gpu_node:gpu_memory_used:bytes", part), memory)
     found.row("Now")
-    found.stat("Instances", "GPU instances.", "count({0})".format(memory), "none", board.PLAIN, none="none")
+    found.stat("Instances", "MIG instances.", "count({0})".format(memory), "none", looks.PLAIN, none="none")
     found.stat(
-        "GPUs divided",
+        "Divided GPUs",
         "GPUs that have instances.",
         "count(count by (cluster, hostname, gpu) ({0}))".format(memory),
         "none",
-        board.PLAIN,
+        looks.PLAIN,
         none="none",
     )
     found.stat(
-        "Instances of jobs",
-        "Instances that a job has.",
-        or_zero("count(group by ({0}) ({1}))".format(PLACE, found.of("gpu_node:gpu_job", part)), memory),
+        "Allocated",
+        "Instances that a job or a pod has.",
+        or_zero("count(group by ({0}) ({1}))".format(PLACE, job), memory),
         "none",
-        board.PLAIN,
+        looks.PLAIN,
         none="none",
     )
     found.stat(
@@ -45,54 +47,52 @@ def make() -> Any:
         "Share of the memory of all instances.",
         "sum({0}) / sum({1})".format(found.of("gpu_node:gpu_memory_used:bytes", part), memory),
         "percentunit",
-        board.PLAIN,
+        looks.PLAIN,
         none="none",
     )
     found.bars(
-        "By profile",
-        "How many instances there are of each profile.",
+        "Instances by profile",
+        "Number of instances of each MIG profile.",
         "count by (GPU_I_PROFILE) ({0})".format(memory),
         "{{GPU_I_PROFILE}}",
         "none",
-        board.PLAIN,
-    )
-    found.row("Use of $hostname", repeat="hostname")
-    found.series(
-        "Multiprocessors active, by instance",
-        "Share of those of the instance. The utilisation of a whole GPU says nothing of its instances.",
-        [(found.of("gpu_node:gpu_sm_active:ratio", part), "GPU {{gpu}} instance {{GPU_I_ID}} ({{GPU_I_PROFILE}})")],
-        "percentunit",
-    )
-    found.series(
-        "Tensor cores, by instance",
-        "Share of cycles in which they worked.",
-        [(found.of("gpu_node:gpu_tensor_active:ratio", part), "GPU {{gpu}} instance {{GPU_I_ID}} ({{GPU_I_PROFILE}})")],
-        "percentunit",
-    )
-    found.series(
-        "Memory in use, by instance",
-        "Near its limit a larger profile is wanted, far below it a smaller one.",
-        [(found.of("gpu_node:gpu_memory_used:bytes", part), "GPU {{gpu}} instance {{GPU_I_ID}} ({{GPU_I_PROFILE}})")],
-        "bytes",
+        looks.PLAIN,
+        height=4,
+        none="No GPU is divided.",
     )
     found.table(
         "Instances",
-        "All of them, with the share of their memory that is in use.",
-        ("hostname", "gpu", "GPU_I_ID", "GPU_I_PROFILE"),
+        "All instances, the least active first.",
+        _BY,
         (
-            Column(
-                "memory in use",
-                "max by ({0}) ({1} / {2})".format(_BY, found.of("gpu_node:gpu_memory_used:bytes", part), memory),
-                "percentunit",
-            ),
-            Column(
-                "active",
-                "max by ({0}) ({1})".format(_BY, found.of("gpu_node:gpu_sm_active:ratio", part)),
-                "percentunit",
-                board.MORE_IS_BETTER,
-            ),
-            Column("jobs", "count by ({0}) ({1})".format(_BY, found.of("gpu_node:gpu_job", part)), "none"),
+            Column("active", found.of("gpu_node:gpu_sm_active:ratio", part), "percentunit", looks.MORE_IS_BETTER),
+            Column("tensor cores", found.of("gpu_node:gpu_tensor_active:ratio", part), "percentunit"),
+            Column("memory in use", used, "percentunit"),
+            Column("jobs", job, "none", how="count"),
         ),
-        width=12,
+        none="No GPU of these nodes is divided.",
+        ascending=True,
+    )
+    found.row("Use of $hostname", repeat="hostname")
+    found.series(
+        "Active multiprocessors",
+        "Share of the multiprocessors of each instance. The utilisation of the whole GPU does not show this.",
+        [(found.of("gpu_node:gpu_sm_active:ratio", part), _LINE)],
+        "percentunit",
+        width=8,
+    )
+    found.series(
+        "Tensor cores",
+        "Share of cycles in which the tensor cores of each instance worked.",
+        [(found.of("gpu_node:gpu_tensor_active:ratio", part), _LINE)],
+        "percentunit",
+        width=8,
+    )
+    found.series(
+        "Memory in use",
+        "An instance near its limit needs a larger profile, one far below it a smaller profile.",
+        [(found.of("gpu_node:gpu_memory_used:bytes", part), _LINE)],
+        "bytes",
+        width=8,
     )
     return found.build()

@@ -1,177 +1,232 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Node: is this node slow because of heat, clocks or the network, and what is wrong with it."""
+"""Node: what is wrong with one node, and whether it is slow."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import board
+from . import looks
 from .board import Board
-from .names import NETWORK_CHECKS, or_zero, per_gpu
+from .looks import Column
+from .names import DISKS, NETWORK_CHECKS, SLOW, or_zero, per_gpu, since
 
 _CHOSEN = ("cluster", "hostname", "gpu")
+_GPU = "GPU {{gpu}}"
 
 
 def make() -> Any:
-    what = "One node: whether it is slow because of heat, clocks or the network, and what is wrong with it."
+    what = "One node: what is wrong with it, and whether heat, clocks, network or storage make it slow."
     found = Board("node", "GPU node", what, _CHOSEN, single=("cluster", "hostname"))
-    whole = 'GPU_I_ID=""'
     node = found.where(without=("gpu",))
     found.row("Now")
     found.outcome(
         "Verdict",
-        "The outcome of its last checks.",
-        'max(gpu_node_health_outcome{{{0},outcome="fail"}} * 3 or gpu_node_health_outcome{{{0},outcome="unknown"}} * 2 '
-        'or gpu_node_health_outcome{{{0},outcome="warn"}} or gpu_node_health_outcome{{{0},outcome="pass"}} * 0)'.format(
-            node
-        ),
+        "Outcome of the last checks; unknown if the verdict is stale.",
+        "max(gpu_node:node_outcome{{{0}}})".format(node),
         alert="GpuNodeSick",
     )
     found.stat(
         "Checked",
-        "How long ago. What it said then may not hold any more.",
+        "Age of the verdict.",
         "time() - max(gpu_node_health_timestamp_seconds{{{0}}})".format(node),
         "s",
         ((None, "green"), (900, "orange"), (1800, "red")),
         alert="GpuNodeVerdictStale",
+        none="no verdict",
     )
     found.stat(
         "GPUs",
         "GPUs that answer.",
-        "sum({0})".format(found.of("gpu_node:gpu_up", whole)),
+        "sum({0})".format(found.of("gpu_node:gpu_up")),
         "none",
-        board.PLAIN,
+        looks.PLAIN,
         alert="GpuNodeGpuLost",
     )
     found.stat(
         "Jobs",
-        "Jobs that have a GPU here.",
+        "Jobs and pods that have a GPU of this node.",
         or_zero("count(count by (hpc_job) (gpu_node:gpu_job{{{0}}}))".format(node), found.of("gpu_node:gpu_up")),
         "none",
-        board.PLAIN,
+        looks.PLAIN,
     )
     found.stat(
         "Failures in 7 days",
-        "How often it was sick and well again.",
+        "How often the verdict changed to fail within seven days.",
         "max(gpu_node:node_failures:7d{{{0}}})".format(node),
         "none",
-        board.NONE_IS_BEST,
+        looks.NONE_IS_BEST,
         alert="GpuNodeFailsAgain",
-        none="not told",
+        none="no verdicts",
     )
     found.stat(
-        "Power", "Of all its GPUs.", "sum({0})".format(found.of("gpu_node:gpu_power:watts", whole)), "watt", board.PLAIN
+        "Power", "Power of all its GPUs.", "sum({0})".format(found.of("gpu_node:gpu_power:watts")), "watt", looks.PLAIN
+    )
+    found.row("Health")
+    finding = "gpu_node_health_finding{{{0}}}".format(node)
+    found.table(
+        "Findings",
+        "Present findings, with those that are silenced or only observed. Failures first.",
+        ("outcome", "check", "code", "key", "action", "silenced", "observed"),
+        (Column("first seen", since(finding), "dateTimeFromNow", how="min"),),
+        none="No findings: no check of this node warns or fails.",
+        alert="GpuNodeSick",
+        sort="outcome",
+        ascending=True,
+    )
+    found.states(
+        "Checks that did not pass",
+        "Each check that warned, failed or could not run.",
+        "max by (check) (gpu_node_health{{{0}}}) > 0".format(node),
+        "{{check}}",
+        looks.OUTCOMES,
+        alert="GpuNodeSick",
+        none="All checks passed.",
+    )
+    found.states(
+        "Network checks",
+        "InfiniBand, Ethernet, NVLink and the fabric.",
+        'max by (check) (gpu_node_health{{{0},check=~"{1}"}})'.format(node, NETWORK_CHECKS),
+        "{{check}}",
+        looks.OUTCOMES,
+        none="No network check applies to this node.",
     )
     found.row("Work")
     found.series(
         "Busy",
         "Share of time in which a kernel ran. All GPUs of a training job look alike.",
-        [(found.of("gpu_node:gpu_busy:ratio", whole), "GPU {{gpu}}")],
+        [(found.of("gpu_node:whole_gpu_busy:ratio"), _GPU)],
         "percentunit",
     )
     found.series(
         "Tensor cores",
-        "Share of cycles in which they worked.",
-        [(found.of("gpu_node:gpu_tensor_active:ratio", whole), "GPU {{gpu}}")],
+        "Share of cycles in which the tensor cores worked.",
+        [(per_gpu(found.of("gpu_node:gpu_tensor_active:ratio")), _GPU)],
         "percentunit",
         alert="GpuNodeTensorCoresUnused",
     )
     found.series(
         "Memory in use",
-        "Of each GPU.",
-        [(per_gpu(found.of("gpu_node:gpu_memory_used:bytes", whole)), "GPU {{gpu}}")],
+        "GPU memory in use, by GPU.",
+        [("sum by (gpu) ({0})".format(found.of("gpu_node:gpu_memory_used:bytes")), _GPU)],
         "bytes",
     )
     found.series(
-        "Bandwidth of memory",
-        "Share of cycles in which memory was read or written.",
-        [(found.of("gpu_node:gpu_dram_active:ratio", whole), "GPU {{gpu}}")],
+        "Memory bandwidth",
+        "Share of cycles in which GPU memory was read or written.",
+        [(per_gpu(found.of("gpu_node:gpu_dram_active:ratio")), _GPU)],
         "percentunit",
     )
     found.row("Heat and clocks")
     found.series(
         "Temperature",
-        "One GPU above its siblings has a problem of its own; all of them have one of the room.",
+        "One GPU above the others has a fault of its own; all GPUs too hot mean a fault of the cooling.",
         [
-            (per_gpu(found.of("gpu_node:gpu_temperature:celsius")), "GPU {{gpu}}"),
-            (per_gpu(found.of("gpu_node:gpu_memory_temperature:celsius")), "memory of GPU {{gpu}}"),
+            (found.of("gpu_node:gpu_temperature:celsius"), _GPU),
+            (found.of("gpu_node:gpu_memory_temperature:celsius"), "memory of " + _GPU),
         ],
         "celsius",
-        board.HEAT,
+        looks.HEAT,
         alert="GpuNodeHot",
     )
     found.series(
         "Clock",
-        "A GPU below its siblings under the same load is slowed down.",
-        [(per_gpu(found.of("gpu_node:gpu_sm_clock:hertz")), "GPU {{gpu}}")],
+        "A GPU below the others under the same load is slowed down.",
+        [(found.of("gpu_node:gpu_sm_clock:hertz"), _GPU)],
         "hertz",
     )
     found.series(
-        "Power of each GPU",
-        "A GPU at its limit is slowed down by that.",
+        "Power by GPU",
+        "A GPU at its limit is slowed down by it.",
         [
-            (per_gpu(found.of("gpu_node:gpu_power:watts")), "GPU {{gpu}}"),
+            (found.of("gpu_node:gpu_power:watts"), _GPU),
             ("max by (cluster, hostname) ({0})".format(found.of("gpu_node:gpu_power_limit:watts")), "limit"),
         ],
         "watt",
     )
     found.states(
-        "Slowed down",
-        "When, and why.",
-        "max by (gpu, reason) ({0})".format(found.of("gpu_node:gpu_slowed", 'reason=~"hardware.*|software.*"')),
+        "Slowed GPUs",
+        "When the clocks of a GPU were reduced, and why.",
+        "max by (gpu, reason) ({0})".format(found.of("gpu_node:gpu_slowed", SLOW)),
         "GPU {{gpu}}: {{reason}}",
         {1: ("slowed", "orange")},
         alert="GpuNodeSlowedByHardware",
+        none="No GPU was slowed down.",
     )
-    found.row("Network")
+    found.row("Network and storage")
     found.series(
-        "NVLink",
-        "Sent and received, of each GPU.",
+        "InfiniBand and RoCE",
+        "Bytes per second of each port. Ports of one kind carry the same under a training job.",
         [
-            (found.of("gpu_node:gpu_nvlink_sent:bytes_per_second", whole), "GPU {{gpu}} sent"),
-            (found.of("gpu_node:gpu_nvlink_received:bytes_per_second", whole), "GPU {{gpu}} received"),
+            (
+                "gpu_node:ib_port_{0}:bytes_per_second{{{1}}}".format(way, node),
+                "{{device}} port {{port}} " + way,
+            )
+            for way in ("sent", "received")
         ],
         "Bps",
+        none="No InfiniBand or RoCE port is reported.",
+    )
+    found.table(
+        "Ports",
+        "State of each port, and its errors within the last hour.",
+        ("device", "port"),
+        (
+            Column("state", "gpu_node:ib_port_up{{{0}}}".format(node), "none", values=looks.PORT_STATES),
+            Column(
+                "errors, 1 h",
+                "increase(gpu_node:ib_port_errors_total{{{0}}}[1h])".format(node),
+                "none",
+                looks.NONE_IS_BEST,
+            ),
+        ),
+        none="No InfiniBand or RoCE port is reported.",
+        width=12,
+        height=8,
+        ascending=True,
+    )
+    found.series(
+        "NVLink",
+        "Bytes per second of each GPU, sent and received.",
+        [
+            (found.of("gpu_node:gpu_nvlink_{0}:bytes_per_second".format(way)), _GPU + " " + way)
+            for way in ("sent", "received")
+        ],
+        "Bps",
+        none="No NVLink activity is reported.",
     )
     found.series(
         "PCIe",
-        "Sent and received, of each GPU: to the network, the disks and the host.",
+        "Bytes per second of each GPU: to the network, the disks and the host.",
         [
-            (found.of("gpu_node:gpu_pcie_sent:bytes_per_second", whole), "GPU {{gpu}} sent"),
-            (found.of("gpu_node:gpu_pcie_received:bytes_per_second", whole), "GPU {{gpu}} received"),
+            (found.of("gpu_node:gpu_pcie_{0}:bytes_per_second".format(way)), _GPU + " " + way)
+            for way in ("sent", "received")
         ],
         "Bps",
+        none="No PCIe activity is reported.",
     )
-    found.row("Health")
-    found.states(
-        "Checks that are not well",
-        "Each check that warned, failed or could not be made.",
-        "max by (check) (gpu_node_health{{{0}}}) > 0".format(node),
-        "{{check}}",
-        board.OUTCOMES,
-        alert="GpuNodeSick",
+    found.series(
+        "Local disks",
+        "Bytes per second of each disk.",
+        [
+            ("rate(node_disk_{0}_bytes_total{{{1},{2}}}[5m])".format(way, node, DISKS), "{{device}} " + text)
+            for way, text in (("read", "read"), ("written", "written"))
+        ],
+        "Bps",
+        none="Node exporter does not report disks of this node.",
     )
-    found.states(
-        "The network's checks",
-        "InfiniBand, Ethernet, NVLink and the fabric.",
-        'max by (check) (gpu_node_health{{{0},check=~"{1}"}})'.format(node, NETWORK_CHECKS),
-        "{{check}}",
-        board.OUTCOMES,
-    )
-    found.table(
-        "Findings",
-        "What is wrong now, also what is silenced or only observed.",
-        ("check", "code", "key", "outcome", "action", "silenced", "observed"),
-        (
-            board.Column(
-                "found",
-                "max by (check, code, key, outcome, action, silenced, observed) "
-                "(gpu_node_health_finding{{{0}}})".format(node),
-                "none",
+    found.series(
+        "NFS",
+        "Requests per second, and retransmissions: the server or the network does not answer in time.",
+        [
+            (
+                'sum by (method) (rate(node_nfs_requests_total{{{0},method=~"Read|Write"}}[5m]))'.format(node),
+                "{{method}}",
             ),
-        ),
-        alert="GpuNodeSick",
+            ("rate(node_nfs_rpc_retransmissions_total{{{0}}}[5m])".format(node), "retransmissions"),
+        ],
+        "reqps",
+        none="This node uses no NFS.",
     )
     return found.build()

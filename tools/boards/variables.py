@@ -70,12 +70,25 @@ def runbook(alert: str) -> Any:
 def board_links(name: str) -> Sequence[Any]:
     """The links at the top: the other boards, with the same variables and time, and the documentation."""
     others = build.DashboardLink("GPU boards").type(DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True)
-    docs = build.DashboardLink("What this answers").type(DashboardLinkType.LINK).icon("doc").target_blank(True)
+    docs = build.DashboardLink("What this board answers").type(DashboardLinkType.LINK).icon("doc").target_blank(True)
     return (others.include_vars(True).keep_time(True), docs.url("{0}boards.md#{1}".format(DOCS, name)))
 
 
 #: The board of a label's value, and the labels that say which one it is.
 _BOARD_OF = {"hostname": ("node", ("cluster", "hostname")), "hpc_job": ("job", ("cluster", "hpc_job"))}
+
+
+def board_link(name: str, handed: Sequence[str]) -> Any:
+    """A link to another board, with the variables of this one."""
+    words = ["${datasource:queryparam}"] + ["${" + one + ":queryparam}" for one in handed]
+    url = "/d/{0}?{1}&${{__url_time_range}}".format(uid(name), "&".join(words))
+    return build.DashboardLink("Show details").type(DashboardLinkType.LINK).url(url)
+
+
+def checks() -> Any:
+    """The documentation of the checks."""
+    link = build.DashboardLink("What this check tests").type(DashboardLinkType.LINK).target_blank(True)
+    return link.url(DOCS + "health_checks.md")
 
 
 def data_link(label: str, value: str, known: Sequence[str], handed: Sequence[str]) -> Any:

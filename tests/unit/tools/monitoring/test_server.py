@@ -121,7 +121,8 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(server):
     assert json.loads(made["gpu_node/targets/dcgm.json"])[0]["targets"] == ["[fe80::1]:9400"]
     # Grafana is given its boards.
     assert {name for name in made if name.startswith("boards/")} == {
-        "boards/{0}.json".format(name) for name in ("fleet", "node", "job", "mig", "health", "capacity")
+        "boards/{0}.json".format(name)
+        for name in ("fleet", "health", "node", "job", "capacity", "usage", "fabric", "mig")
     }
     (provider,) = yaml.safe_load(made["grafana/provisioning/dashboards/gpu_node.yaml"])["providers"]
     assert provider["options"]["path"] == str(server.etc / "boards")

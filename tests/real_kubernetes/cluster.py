@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -32,6 +32,13 @@ Object = Dict[str, Any]
 MERGE = "application/merge-patch+json"
 ADMIN = "admin-of-this-test"
 ACCOUNTS = "accounts"
+# Which rights the accounts of the tests use.
+_AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
 _READY_SECONDS = 60.0
 
 
@@ -143,6 +150,18 @@ class Cluster:
         if status not in (201, 409):
             raise Refused(answer.get("message"))
 
+    def used(self, name: str) -> Set[Tuple[str, str]]:
+        """(verb, resource) of all requests of an account that its rights allowed."""
+        found = set()
+        with (self.folder / "audit.log").open(encoding="utf-8") as stream:
+            for line in stream:
+                one = json.loads(line)
+                allowed = one.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"
+                if allowed and one["user"]["username"].endswith(":" + name) and "objectRef" in one:
+                    parts = [one["objectRef"].get(key) for key in ("resource", "subresource")]
+                    found.add((one["verb"], "/".join(part for part in parts if part)))
+        return found
+
     def megabytes(self) -> Dict[str, int]:
         """Resident memory by program."""
         found = {}
@@ -174,6 +193,7 @@ def _start(programs: Programs, folder: Path, running: List["subprocess.Popen[byt
     _key(folder / "accounts.key")
     (folder / "tokens.csv").write_text('{0},admin,1,"system:masters"\n'.format(ADMIN))
     (folder / "tokens.csv").chmod(0o600)
+    (folder / "audit.json").write_text(json.dumps(_AUDIT))
     store = "http://127.0.0.1:{0}".format(clients)
     peer = "http://127.0.0.1:{0}".format(peers)
     commands = [
@@ -187,7 +207,9 @@ def _start(programs: Programs, folder: Path, running: List["subprocess.Popen[byt
         + ["--service-account-issuer", "https://kubernetes.default.svc", "--endpoint-reconciler-type", "none"]
         + ["--service-account-key-file", str(folder / "accounts.key")]
         + ["--service-account-signing-key-file", str(folder / "accounts.key")]
-        + ["--disable-admission-plugins", "ServiceAccount"],
+        + ["--disable-admission-plugins", "ServiceAccount"]
+        + ["--audit-policy-file", str(folder / "audit.json"), "--audit-log-path", str(folder / "audit.log")]
+        + ["--audit-log-mode", "blocking"],
     ]
     for command in commands:
         with (folder / (Path(command[0]).name + ".log")).open("wb") as log:

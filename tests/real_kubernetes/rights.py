@@ -12,7 +12,7 @@ import dataclasses
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 import yaml
 
@@ -28,6 +28,15 @@ class Rights:
 
     everywhere: Tuple[Dict[str, Any], ...]
     inside: Tuple[Dict[str, Any], ...]
+
+    def pairs(self) -> Set[Tuple[str, str]]:
+        """(verb, resource)"""
+        return {
+            (verb, resource)
+            for rule in (*self.everywhere, *self.inside)
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
 
 
 def of_table(page: str) -> Rights:

@@ -18,6 +18,8 @@ CONFIG = "nvidia.com/device-plugin.config"
 MARKS = "trainyard.io/gpu-node-marks"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 CONFIGS = {"slice-4": {"time_slicing": {"nvidia.com/gpu": 4}}, "mps-8": {"mps": {"nvidia.com/gpu": 8}}}
+# kubectl patch of a release gets the object first, or does not. A node is got where it changed meanwhile.
+SPARE = {("get", "nodes")}
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
 # Of the operator's own definition only the names: the fields of a policy are not checked.
 CRD = {
@@ -60,13 +62,14 @@ def nodes(admin):
 
 @pytest.fixture
 def account(cluster, tmp_path, request):
-    """A kubeconfig with these rights."""
+    """A kubeconfig with these rights; ``account.name``."""
+    name = "".join(one if one.isalnum() else "-" for one in request.node.name.lower()).strip("-")
 
     def make(given):
-        name = "".join(one if one.isalnum() else "-" for one in request.node.name.lower()).strip("-")
         token = cluster.account(name, given.everywhere, "gpu-operator", given.inside)
         return cluster.kubeconfig(tmp_path / "kubeconfig", token)
 
+    make.name = name
     return make
 
 
@@ -75,8 +78,9 @@ def seen(admin, key, part="labels"):
     return {one["metadata"]["name"]: (one["metadata"].get(part) or {}).get(key) for one in items}
 
 
-def test_sharing(admin, nodes, account, kubectl, tmp_path, report):
-    play = Play(tmp_path, kubectl, account(rights.of_table("sharing.md")))
+def test_sharing(admin, nodes, account, kubectl, tmp_path, report, cluster):
+    given = rights.of_table("sharing.md")
+    play = Play(tmp_path, kubectl, account(given))
     hosts = {name: {"gpu_sharing_config": "slice-4" if number else "mps-8"} for number, name in enumerate(nodes)}
     wanted = {name: one["gpu_sharing_config"] for name, one in hosts.items()}
     fleet.pod(admin, "train", nodes[0], gpus=8)
@@ -85,10 +89,10 @@ def test_sharing(admin, nodes, account, kubectl, tmp_path, report):
     done = play("sharing.yml", hosts, gpu_sharing_configs=CONFIGS)
     assert seen(admin, CONFIG) == wanted and done.changed, done.short
     assert play("sharing.yml", hosts, gpu_sharing_configs=CONFIGS).changed == 0
-    # Somebody else relabels a node; it is replaced, as the inventory wants another value.
+    # Somebody else relabels a node; it is replaced, as the inventory wants another value. A config changes, too.
     change = {"metadata": {"labels": {CONFIG: "theirs"}}}
     admin.must("PATCH", "/api/v1/nodes/" + nodes[7], change, fleet.MERGE)
-    again = play("sharing.yml", hosts, gpu_sharing_configs=CONFIGS)
+    again = play("sharing.yml", hosts, gpu_sharing_configs={**CONFIGS, "slice-2": {"time_slicing": {fleet.GPU: 2}}})
     assert again.changed and seen(admin, CONFIG) == wanted
     gone = play("sharing.yml", hosts, "-e", "gpu_sharing_state=absent", gpu_sharing_configs=CONFIGS)
     assert set(seen(admin, CONFIG).values()) == {None}, gone.short
@@ -96,6 +100,8 @@ def test_sharing(admin, nodes, account, kubectl, tmp_path, report):
         items = admin.must("GET", "/api/v1/nodes")["items"]
         assert not [one for one in items for key in one["metadata"].get(part) or {} if key.startswith("trainyard.io")]
     assert admin.ask("GET", "/api/v1/namespaces/gpu-operator/configmaps/gpu-node-sharing")[0] == 404
+    # The page lists no right that nothing uses. A namespace is asked for before its config map exists.
+    assert given.pairs() - cluster.used(account.name) <= SPARE
     report(
         "sharing.yml, {0} nodes, {1}: check {2:.0f} s, apply {3:.0f} s, undo {4:.0f} s".format(
             NUMBER, kubectl.rpartition("-")[2], checked.seconds, done.seconds, gone.seconds
@@ -103,8 +109,9 @@ def test_sharing(admin, nodes, account, kubectl, tmp_path, report):
     )
 
 
-def test_kubernetes(admin, nodes, account, kubectl, tmp_path, report):
-    play = Play(tmp_path, kubectl, account(rights.of_table("kubernetes.md")))
+def test_kubernetes(admin, nodes, account, kubectl, tmp_path, report, cluster):
+    rules = rights.of_table("kubernetes.md")
+    play = Play(tmp_path, kubectl, account(rules))
     hosts = {name: {} for name in nodes}
     given = {
         "gpu_node_kubernetes_look": False,
@@ -130,6 +137,8 @@ def test_kubernetes(admin, nodes, account, kubectl, tmp_path, report):
     items = admin.must("GET", "/api/v1/nodes")["items"]
     assert [one["metadata"]["name"] for one in items if one["spec"].get("taints")] == [nodes[3]], gone.short
     assert set(seen(admin, MARKS, "annotations").values()) == {None}
+    # This server has no ClusterPolicy.
+    assert rules.pairs() - cluster.used(account.name) - {("list", "clusterpolicies")} <= SPARE
     report(
         "kubernetes.yml, {0} nodes, {1}: check {2:.0f} s, apply {3:.0f} s, undo {4:.0f} s".format(
             NUMBER, kubectl.rpartition("-")[2], checked.seconds, done.seconds, gone.seconds
@@ -151,6 +160,35 @@ def test_the_operator_is_compared(admin, account, kubectl, tmp_path):
         assert "driver.enabled" in done.told, done.short
     finally:
         admin.must("DELETE", _DEFINITIONS + "/clusterpolicies.nvidia.com")
+
+
+def test_what_the_cluster_says_of_its_nodes(admin, account, kubectl, tmp_path):
+    """The module kubernetes_gpu_info without a list of nodes."""
+    for name in ("gpu001", "gpu002", "gpu003"):
+        fleet.node(admin, name, ready=name != "gpu003")
+    offered = {"status": {"allocatable": {fleet.GPU: "7"}}}
+    admin.must("PATCH", "/api/v1/nodes/gpu002/status", offered, fleet.MERGE)
+    admin.must("POST", "/api/v1/nodes", {"metadata": {"name": "cpu001"}})
+    fleet.pod(admin, "nvidia-device-plugin-x", "gpu001", namespace="gpu-operator", owner="DaemonSet")
+    waiting = {"name": "main", "ready": False, "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    change = {"status": {"containerStatuses": [{**waiting, "image": fleet.IMAGE, "imageID": ""}]}}
+    place = "/api/v1/namespaces/gpu-operator/pods/nvidia-device-plugin-x/status"
+    admin.must("PATCH", place, change, fleet.MERGE)
+    kubeconfig = account(rights.of_table("kubernetes.md"))
+    ask = {"trainyard.gpu_node.kubernetes_gpu_info": {"kubectl": kubectl, "kubeconfig": kubeconfig}, "register": "it"}
+    show = {"ansible.builtin.debug": {"msg": "{{ it['lines'] }}"}}
+    (tmp_path / "play.json").write_text(
+        json.dumps([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": [ask, show]}])
+    )
+    done = Play(tmp_path, kubectl, kubeconfig)(str(tmp_path / "play.json"), {"localhost": {}})
+    for words in (
+        "gpu001: offers 8 nvidia.com/gpu",
+        "pod nvidia-device-plugin-x of the operator is CrashLoopBackOff",
+        "the kubelet has 8 nvidia.com/gpu and offers 7",
+        "node gpu003: its kubelet is not ready",
+    ):
+        assert words in done.told, (words, done.short)
+    assert "cpu001" not in done.told
 
 
 def make(client, place, body):

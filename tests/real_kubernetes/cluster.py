@@ -173,13 +173,16 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def started(programs: Programs) -> Iterator[Cluster]:
-    """The programs end with the context. Their data are in memory where there is room: etcd flushes each write."""
+def started(programs: Programs, *options: str) -> Iterator[Cluster]:
+    """``options``: more of the API server. The programs end with the context.
+
+    Their data are in memory where there is room: etcd flushes each write.
+    """
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="real-kubernetes-", dir=str(memory) if memory.is_dir() else None))
     running: List["subprocess.Popen[bytes]"] = []
     try:
-        yield _start(programs, folder, running)
+        yield _start(programs, folder, running, options)
     finally:
         for one in reversed(running):
             one.kill()
@@ -187,7 +190,9 @@ def started(programs: Programs) -> Iterator[Cluster]:
         shutil.rmtree(str(folder), ignore_errors=True)
 
 
-def _start(programs: Programs, folder: Path, running: List["subprocess.Popen[bytes]"]) -> Cluster:
+def _start(
+    programs: Programs, folder: Path, running: List["subprocess.Popen[bytes]"], options: Sequence[str]
+) -> Cluster:
     began = time.monotonic()
     clients, peers, port = _free(3)
     _key(folder / "accounts.key")
@@ -209,7 +214,7 @@ def _start(programs: Programs, folder: Path, running: List["subprocess.Popen[byt
         + ["--service-account-signing-key-file", str(folder / "accounts.key")]
         + ["--disable-admission-plugins", "ServiceAccount"]
         + ["--audit-policy-file", str(folder / "audit.json"), "--audit-log-path", str(folder / "audit.log")]
-        + ["--audit-log-mode", "blocking"],
+        + ["--audit-log-mode", "blocking", *options],
     ]
     for command in commands:
         with (folder / (Path(command[0]).name + ".log")).open("wb") as log:

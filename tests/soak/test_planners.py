@@ -19,7 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "tests/unit/plugins/module_utils"
 FILES = (
-    "resources/nvme_scratch/test_scratch_plan.py",
+    "resources/nvme_scratch/test_scratch_any_state.py",
+    "resources/nvme_scratch/test_scratch_power_cuts.py",
     "resources/gpu_settings/test_plan_properties.py",
     "resources/mig_layout/test_mig_place.py",
     "resources/mig_layout/test_mig_arrange.py",

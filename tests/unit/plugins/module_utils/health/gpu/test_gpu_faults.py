@@ -210,7 +210,7 @@ SIMULATED = {
 }
 
 
-# The judges have each of them in test_gpu_judges.py.
+# The judges have each of them in test_gpu_readings.py.
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize("fault", SIMULATED)
 def test_a_fault_is_told_and_nothing_else_moves(node, fault):

@@ -36,7 +36,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_scratch_plan import IDENTITIES, built, wanted
+from scratch_wishes import IDENTITIES, built, wanted
 
 OURS, THEIRS = "a" * 32, "b" * 32
 WISH = of(Desired, {"models": ["M"]})

@@ -12,6 +12,8 @@ short_description: Compare what a Kubernetes cluster says of its GPU nodes with 
 description:
   - Reads labels, capacity, taints, conditions and the operator's pods of GPU nodes, and compares them with what
     M(trainyard.gpu_node.gpu_info) told on the nodes.
+  - Of nodes whose GPUs are given by dynamic resource allocation, reads the ResourceSlices of the driver
+    C(gpu.nvidia.com) and the DeviceClasses (C(resource.k8s.io) v1, v1beta2 or v1beta1).
   - Whatever does not fit is a finding, in one sentence. Findings are warnings of the run, and no failure.
   - Runs on a machine that has kubectl and a kubeconfig, mostly the controller (C(delegate_to)). Needs no root there.
 version_added: 0.1.0
@@ -25,7 +27,7 @@ requirements:
   - kubectl
 options:
   nodes:
-    description: The nodes. Without any, all nodes of the cluster with NVIDIA's labels or resources.
+    description: The nodes. Without any, all nodes of the cluster with NVIDIA's labels, resources or devices.
     type: list
     elements: dict
     default: []
@@ -82,6 +84,7 @@ nodes:
     labels: {description: Its labels of C(nvidia.com) and C(trainyard.io)., type: dict}
     capacity: {description: "NVIDIA's resources that its kubelet has.", type: dict, sample: {nvidia.com/gpu: 8}}
     offers: {description: "Those of them that pods can have (allocatable).", type: dict, sample: {nvidia.com/gpu: 8}}
+    devices: {description: "Devices of dynamic resource allocation, by their type.", type: dict, sample: {gpu: 8}}
     pods:
       description: The operator's pods on it.
       type: list
@@ -102,6 +105,17 @@ findings:
   elements: str
   returned: success
   sample: ["node gpu01: the kubelet has 7 nvidia.com/gpu, and NVML sees 8 GPUs; restart the device plugin's pod of this node once all GPUs are healthy."]
+device_classes:
+  description: NVIDIA's DeviceClasses of the cluster.
+  type: list
+  elements: str
+  returned: success
+  sample: [gpu.nvidia.com, mig.nvidia.com]
+not_read:
+  description: ResourceSlices or DeviceClasses that could not be read, and why.
+  type: list
+  elements: str
+  returned: success
 lines:
   description: The same for people, a line for each node and finding.
   type: list

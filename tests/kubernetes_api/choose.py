@@ -18,6 +18,7 @@ Query = Mapping[str, List[str]]
 _POD_FIELDS = ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName")
 _POD_FIELDS += ("status.phase", "status.podIP", "status.nominatedNodeName")
 _FIELDS = {"nodes": ("spec.unschedulable",), "pods": _POD_FIELDS, "namespaces": ("status.phase",)}
+_FIELDS["resourceslices"] = ("spec.nodeName", "spec.driver")
 _KEY = r"(?:[-a-z0-9.]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _LABEL = re.compile(
     r"(?P<no>!?)(?P<key>{0})(?:\s*(?P<sign>==|=|!=)\s*(?P<value>[-A-Za-z0-9_.]*)"

@@ -62,11 +62,10 @@ def _odd(fault: Any) -> bool:
 
 def _asked(words: Tuple[str, ...]) -> Optional[Tuple[str, Dict[str, List[str]], bool]]:
     """(path, query, whether one that is missing is no error) of the words of a get; None: not one for us."""
-    page = re.fullmatch(
-        r"get --raw=(?P<path>/api/v1/(?:namespaces/[^/]+/)?(?:nodes|pods))\?(?P<query>.*)", " ".join(words)
-    )
+    lists = r"/api/v1/(?:namespaces/[^/]+/)?(?:nodes|pods)|/apis/resource\.k8s\.io(?:/[^?]*)?"
+    page = re.fullmatch(r"get --raw=(?P<path>{0})(?:\?(?P<query>.*))?".format(lists), " ".join(words))
     if page is not None:
-        return page.group("path"), urllib.parse.parse_qs(page.group("query")), False
+        return page.group("path"), urllib.parse.parse_qs(page.group("query") or ""), False
     match = re.fullmatch(
         r"get (?P<kind>[a-z.]+)(?: (?P<name>[a-z0-9][-a-z0-9.]*))?(?: --namespace=(?P<namespace>\S+))?"
         r"(?P<lenient> --ignore-not-found)? -o json",

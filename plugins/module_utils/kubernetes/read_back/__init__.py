@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 from ...core.host import Host
+from ...core.resource import sentence
 from .. import options
 from ..objects import mapping
+from . import devices
 from .compare import node
 
 __all__ = ["gather"]
@@ -26,15 +28,28 @@ def gather(host: Host, given: Mapping[str, Any]) -> Dict[str, Any]:
     pods: Dict[str, List[Dict[str, Any]]] = {}
     for pod in kubectl.pods_in(given["namespace"]):
         pods.setdefault(str(mapping(pod.get("spec")).get("nodeName")), []).append(pod)
-    asked = given["nodes"] or [{"name": name} for name, one in sorted(seen.items()) if _has_gpus(one)]
-    nodes = [
-        node(one["name"], seen.get(one["name"]), pods.get(one["name"], ()), one.get("facts") or {}) for one in asked
-    ]
+    found = devices.read(kubectl)
+    with_gpus = [name for name, one in sorted(seen.items()) if _has_gpus(one) or name in found.nodes]
+    asked = given["nodes"] or [{"name": name} for name in with_gpus]
+    nodes = []
+    for one in asked:
+        name = one["name"]
+        nodes.append(node(name, seen.get(name), pods.get(name, ()), one.get("facts") or {}, found))
+    not_read = [one for one in (found.unread, found.classes_unread) if one]
+    of_cluster = [sentence(*one) for one in _of_cluster(found)]
     return {
         "nodes": nodes,
-        "findings": [finding for one in nodes for finding in one["findings"]],
-        "lines": _lines(nodes),
+        "device_classes": list(found.classes),
+        "not_read": not_read,
+        "findings": of_cluster + [finding for one in nodes for finding in one["findings"]],
+        "lines": _lines(nodes) + of_cluster + ["not read: " + one for one in not_read],
     }
+
+
+def _of_cluster(found: devices.Devices) -> Iterator[Sequence[str]]:
+    if found.nodes and devices.DRIVER not in found.classes and not found.classes_unread:
+        reason = "it has devices of the driver {0} and no DeviceClass of this name".format(devices.DRIVER)
+        yield "the cluster", reason, "look at the chart that installed the driver; claims name this class"
 
 
 def _has_gpus(found: Mapping[str, Any]) -> bool:
@@ -45,7 +60,9 @@ def _has_gpus(found: Mapping[str, Any]) -> bool:
 def _lines(nodes: List[Dict[str, Any]]) -> List[str]:
     lines: List[str] = []
     for one in nodes:
-        offers = ", ".join("{0} {1}".format(number, name) for name, number in sorted(one["offers"].items()))
+        parts = ["{0} {1}".format(number, name) for name, number in sorted(one["offers"].items())]
+        parts += ["{0} {1} of {2}".format(one["devices"][kind], kind, devices.DRIVER) for kind in one["devices"]]
+        offers = ", ".join(parts)
         state = "offers {0}".format(offers or "no GPU") if one["registered"] else "is not registered"
         state += "" if one["schedulable"] is not False else ", cordoned"
         lines.append(

@@ -9,7 +9,8 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ...core.resource import sentence
-from ..objects import mapping, numbers, taint
+from ..objects import mapping, numbers, some, taint
+from .devices import DRIVER, Device, Devices, counts
 
 GPU = "nvidia.com/gpu"
 _MIG = re.compile(r"nvidia\.com/(mig-.+)\.count")
@@ -17,6 +18,9 @@ _CONDITION = "GpuNodeUnhealthy"
 # The label of the pods of NVIDIA's device plugin, and of the node that is to have none.
 _PLUGIN = "nvidia-device-plugin-daemonset"
 _NO_PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
+# The same of the DRA driver, which the operator sets where a GPUCluster is in place of a ClusterPolicy.
+_DRA_PLUGIN = "nvidia-dra-driver-kubelet-plugin"
+_DRA = "nvidia.com/gpu.deploy.dra-driver"
 # What the operator's MIG manager leaves in the label of the node (mig-parted, deployments/container).
 _MIG_STATE = "nvidia.com/mig.config.state"
 _MIG_WORDS = {
@@ -33,10 +37,14 @@ _LABELS = ("nvidia.com/", "trainyard.io/")
 
 
 def node(
-    name: str, seen: Optional[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
+    name: str,
+    seen: Optional[Mapping[str, Any]],
+    pods: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Any],
+    devices: Devices,
 ) -> Dict[str, Any]:
-    """``facts``: the answer of gpu_info, {} without one. ``offers`` is what the kubelet lets pods have. An answer of
-    another form costs the comparison of this node alone."""
+    """``facts``: the answer of gpu_info, {} without one. ``offers`` is what the kubelet lets pods have, ``devices``
+    what the DRA driver published. An answer of another form costs the comparison of this node alone."""
     wrong = _wrong(facts)
     facts = {} if wrong else facts
     seen = seen or {}
@@ -51,13 +59,14 @@ def node(
         "labels": {key: value for key, value in sorted(labels.items()) if key.startswith(_LABELS)},
         "capacity": numbers(status.get("capacity")),
         "offers": numbers(status.get("allocatable")),
+        "devices": counts(devices.nodes.get(name, ())),
         "pods": [_pod(one) for one in pods],
         "mig_config": labels.get("nvidia.com/mig.config"),
         "mig_config_state": labels.get(_MIG_STATE),
         "unhealthy": _condition(status, _CONDITION),
         "compared": bool(seen) and facts.get("gpu_count") is not None,
     }
-    findings = list(_findings(found, labels, facts, pods))
+    findings = list(_findings(found, labels, facts, pods, devices))
     if wrong:
         remedy = "look for what changes the output of Python on the node; the node may be compromised"
         findings.append(("node {0}".format(name), "its answer to gpu_info is not used: {0}".format(wrong), remedy))
@@ -80,7 +89,11 @@ def _wrong(facts: Mapping[str, Any]) -> str:
 
 
 def _findings(
-    found: Mapping[str, Any], labels: Mapping[str, str], facts: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
+    found: Mapping[str, Any],
+    labels: Mapping[str, str],
+    facts: Mapping[str, Any],
+    pods: Sequence[Mapping[str, Any]],
+    devices: Devices,
 ) -> Iterator[Sequence[str]]:
     thing = "node {0}".format(found["name"])
     if not found["registered"]:
@@ -96,12 +109,64 @@ def _findings(
     if found["unhealthy"] == "True":
         yield thing, "its condition {0} is True".format(_CONDITION), "run 'gpunode health' there"
     yield from _offered(thing, found, labels)
+    apps = {mapping(mapping(one.get("metadata")).get("labels")).get("app") for one in pods}
+    published = devices.nodes.get(found["name"], ())
+    # Beside the device plugin the same pod may be there for compute domains alone.
+    by_dra = bool(published) or (not found["capacity"] and (labels.get(_DRA) == "true" or _DRA_PLUGIN in apps))
+    unknown = bool(devices.unread and facts.get("gpu_count")) and not found["capacity"] and not published
+    if by_dra and not unknown:
+        yield from _published(thing, found, facts, devices)
+    elif unknown:
+        reason = "it has no {0}, and whether it has devices of {1} is not known ({2})"
+        remedy = "give the account of the kubeconfig the rights that docs/kubernetes.md lists"
+        yield thing, reason.format(GPU, DRIVER, devices.unread), remedy
     if found["compared"]:
+        if not unknown and (found["capacity"] or not by_dra):  # a node may have both
+            yield from _counted(thing, found, labels, facts)
         yield from _compared(thing, found, labels, facts)
-    has_plugin = any(mapping(mapping(one.get("metadata")).get("labels")).get("app") == _PLUGIN for one in pods)
-    if not has_plugin and not found["capacity"] and labels.get(_NO_PLUGIN) != "false" and facts.get("gpu_count"):
+    no_plugin = _PLUGIN not in apps and labels.get(_NO_PLUGIN) != "false" and not by_dra and not unknown
+    if no_plugin and not found["capacity"] and facts.get("gpu_count"):
         reason = "no pod of the device plugin is on it, so it offers no GPU"
         yield thing, reason, "look whether the plugin's DaemonSet tolerates the taints of the node"
+
+
+def _published(
+    thing: str, found: Mapping[str, Any], facts: Mapping[str, Any], devices: Devices
+) -> Iterator[Sequence[str]]:
+    """Devices of dynamic resource allocation. The capacity of such a node has no GPU."""
+    published: Sequence[Device] = devices.nodes.get(found["name"], ())
+    log = "look at the log of the pod {0} of this node".format(_DRA_PLUGIN)
+    if not published:
+        yield thing, "it has no ResourceSlice of the driver {0}, so it offers no GPU".format(DRIVER), log
+        return
+    if found["name"] in devices.incomplete:
+        reason = "its driver {0} published a part of its ResourceSlices, and the scheduler uses none of them"
+        yield thing, reason.format(DRIVER), log
+    tainted = [one for one in published if one.taints]
+    if tainted:
+        keys = sorted({key for one in tainted for key in one.taints})
+        reason = "{0} of {1} have a taint ({2}), and no new pod gets them"
+        remedy = "run 'gpunode health' there; look at the taints in 'kubectl get resourceslices -o yaml'"
+        yield thing, reason.format(some([one.name for one in tainted]), DRIVER, ", ".join(keys)), remedy
+    if not found["compared"]:
+        return
+    gpus = facts.get("gpus") or ()
+    count, number = facts["gpu_count"], found["devices"].get("gpu", 0)
+    divided = sum(1 for one in gpus if _is_divided(one))
+    # Where the driver makes instances itself, a GPU in MIG mode may be a device, too.
+    made_later = any(one.kind == "mig" and not one.uuid for one in published)
+    if not count - divided <= number <= (count if made_later else count - divided):
+        seen = "{0} GPUs".format(count) + (", {0} of them in MIG mode".format(divided) if divided else "")
+        known = {one.uuid for one in published}
+        missing = [str(one["uuid"]) for one in gpus if one.get("uuid") and not _is_divided(one)]
+        missing = [uuid for uuid in missing if uuid not in known]
+        words = "; {0} is missing".format(some(missing)) if missing else ""
+        reason = "{0} has {1} devices of the type gpu, and NVML sees {2}{3}".format(DRIVER, number, seen, words)
+        yield thing, reason, "restart the pod {0} of this node once all GPUs are healthy".format(_DRA_PLUGIN)
+
+
+def _is_divided(gpu: Mapping[str, Any]) -> bool:
+    return bool((gpu.get("settings") or gpu).get("mig_current"))
 
 
 def _of_mig(thing: str, found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
@@ -135,12 +200,12 @@ def _offered(thing: str, found: Mapping[str, Any], labels: Mapping[str, str]) ->
                 yield thing, reason, "restart the device plugin's pod of this node, and look again in some minutes"
 
 
-def _compared(
+def _counted(
     thing: str, found: Mapping[str, Any], labels: Mapping[str, str], facts: Mapping[str, Any]
 ) -> Iterator[Sequence[str]]:
-    gpus = facts.get("gpus") or ()
+    """What the device plugin registered."""
     count = facts["gpu_count"]
-    divided = sum(1 for one in gpus if (one.get("settings") or one).get("mig_current"))
+    divided = sum(1 for one in facts.get("gpus") or () if _is_divided(one))
     strategy = labels.get("nvidia.com/mig.strategy", "none")
     single = strategy == "single" and divided
     whole = count if strategy == "none" else count - divided
@@ -151,6 +216,12 @@ def _compared(
         times = " ({0} replicas of each)".format(replicas) if replicas > 1 else ""
         reason = "the kubelet has {0} {1}{2}, and NVML sees {3}".format(offers, GPU, times, seen)
         yield thing, reason, "restart the device plugin's pod of this node once all GPUs are healthy"
+
+
+def _compared(
+    thing: str, found: Mapping[str, Any], labels: Mapping[str, str], facts: Mapping[str, Any]
+) -> Iterator[Sequence[str]]:
+    count = facts["gpu_count"]
     on_bus = len(facts.get("pci_gpus") or ())
     if on_bus > count:
         reason = "NVML sees {0} GPUs, and {1} are on the PCI bus".format(count, on_bus)

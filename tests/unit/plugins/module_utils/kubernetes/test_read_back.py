@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import read_back
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.read_back.compare import node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.read_back import compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.read_back.devices import Devices
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault
 
 GPU = "nvidia.com/gpu"
@@ -44,6 +45,10 @@ PLUGIN = {
 }
 GPUS = [{"settings": {"mig_current": False}}] * 8
 FACTS = {"gpu_count": 8, "gpus": GPUS, "driver_version": "570.148.08", "pci_gpus": ["x"] * 8}
+
+
+def node(name, seen, pods, facts, devices=None):
+    return compare.node(name, seen, pods, facts, devices or Devices({}))
 
 
 def changed(**changes):

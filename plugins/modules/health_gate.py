@@ -29,6 +29,176 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  drain:
+    description: Drain this node in Slurm for a failing verdict.
+    type: bool
+    default: true
+  resume:
+    description: Resume, after clean verdicts, what was drained for its health.
+    type: bool
+    default: true
+  drain_after:
+    description:
+      - How many failing verdicts in a row drain. In a prolog one does.
+      - From 1 to 20.
+    type: int
+    default: 1
+  resume_after:
+    description:
+      - How many clean verdicts in a row resume. Those that looked less far than the failing one do not count.
+      - From 1 to 20.
+    type: int
+    default: 3
+  resumes_a_day:
+    description:
+      - A node that was resumed so often within a day stays drained until a person resumes it.
+      - From 1 to 100.
+    type: int
+    default: 3
+  proof:
+    description:
+      - Have a node that went out for a fault pass the active checks of what failed before it is resumed, as the table
+        in docs/health_gate.md says. Clean passive verdicts are asked for beside them.
+      - They run in C(gpu-node-health-proof.service), on a node that was drained for its health and has no job.
+      - With V(false) clean passive verdicts are enough.
+    type: bool
+    default: true
+  proof_attempts:
+    description:
+      - How often these checks are started, an hour apart, before the node waits for a person.
+      - From 1 to 24.
+    type: int
+    default: 3
+  proof_seconds:
+    description:
+      - Time budget of these checks together, in seconds; with 0 they take the time that they need.
+      - A check that it does not cover is still owed, and the next attempt runs it. A check whose shortest useful run is
+        longer never passes, and the node waits for a person.
+      - From 0 to 86400.
+    type: float
+    default: 0.0
+  unknown_drains:
+    description: Count a verdict V(unknown) as a failing one. It never counts as a clean one.
+    type: bool
+    default: false
+  drained_percent:
+    description:
+      - Share of a partition, in percent of its machines, that may be drained by us at a time, for whatever reason of
+        ours. One node may in any case.
+      - Beyond it a failing prolog of ours lets the job start. The drains of C(rolling.yml) count, and have limits of
+        their own.
+      - V(0) drains none.
+      - From 0 to 100 percent.
+    type: float
+    default: 20.0
+  prolog:
+    description: Run the quick checks before each job, and keep the job away from a sick node. Needs the hooks of
+      M(trainyard.gpu_node.slurm_hooks).
+    type: bool
+    default: true
+  epilog:
+    description: Run the quick checks after each job as well.
+    type: bool
+    default: false
+  interval_seconds:
+    description:
+      - Time between two runs of the timer. Labels expire after two and a half of them.
+      - From 30 to 65535 seconds.
+    type: int
+    default: 300
+  keep_powered:
+    description:
+      - Keep a node that is drained for its health powered on, by C(SuspendExcNodes) of Slurm 23.02 or later. It is
+        taken out of there when it is no more drained for its health, and only if it was put there by this.
+      - Without it, a cluster that powers idle nodes down takes the machine away, and starts another one when a job
+        needs it.
+    type: bool
+    default: false
+  keepalive:
+    description:
+      - A command, as a list, that is run once when this node was drained, such as one that opens a ticket.
+      - To keep the node powered on use O(keep_powered).
+    type: list
+    elements: str
+    default: []
+  remedies:
+    description:
+      - What this node tries by itself on a part that failed, once it is drained for its health and has no job. None by
+        default.
+      - 'V(restart_service): a service of NVIDIA''s driver that a finding names. V(reset_gpu): the GPU that failed, by
+        C(nvidia-smi --gpu-reset). V(reboot): by C(scontrol reboot); the node stays drained. V(redeploy):
+        O(redeploy_command).'
+      - The least that may help has to be among them. The next stronger one that is among them follows when it was tried
+        O(remedy_attempts) times. The node comes back by its verdicts only.
+    type: list
+    elements: str
+    choices: [restart_service, reset_gpu, reboot, redeploy]
+    default: []
+  remedy_attempts:
+    description:
+      - How often one remedy is tried on the same part within 7 days.
+      - From 1 to 10.
+    type: int
+    default: 2
+  remedies_a_day:
+    description:
+      - 'After so many remedies within a day the breaker is latched when one more is wanted: none is tried until a
+        person runs C(gpunode remedy release --by NAME).'
+      - From 1 to 50.
+    type: int
+    default: 4
+  remedied_percent:
+    description:
+      - Share of a partition, in percent of its machines, that may have had a remedy and not come back at a time. One
+        node may in any case. Beyond it the breaker of the node that wants one more is latched, and no other node tries
+        any.
+      - From 1 to 100 percent.
+    type: float
+    default: 10.0
+  remedy_units:
+    description: Units that hold GPUs open and work for nobody, as C(nvidia-dcgm.service). They are stopped for a reset
+      and started again after it, as C(nvidia-persistenced.service) is in any case. Not one that runs jobs or
+      containers.
+    type: list
+    elements: str
+    default: []
+  redeploy_command:
+    description:
+      - A command of the site, as a list, that has this machine replaced. Root runs it, so the file and the folders
+        above it must be root's, and nobody else may write to them.
+      - It gets C(node), C(findings) and C(attempts) as JSON on its standard input.
+    type: list
+    elements: str
+    default: []
+  redeploy_seconds:
+    description:
+      - Time limit of that command.
+      - From 10 to 7200 seconds.
+    type: int
+    default: 900
+  textfile:
+    description: File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for
+      none.
+    type: str
+    default: ''
+  labels_file:
+    description: File for the local source of Node Feature Discovery, in a folder that is there. Its labels expire.
+      Empty for none.
+    type: str
+    default: ''
+  journal_folder:
+    description:
+      - Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so that it
+        survives a redeploy and goes with a part to another node. Root of the nodes must be able to write there, and
+        users must not. It has to be there; one on a tmpfs or on the scratch is refused.
+      - Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.
+    type: str
+    default: ''
+  kubernetes_node:
+    description: Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into
+      C(/var/lib/gpu_node/health/kubernetes.json). Nothing runs them.
+    type: str
+    default: ''
   silences:
     description: Known faults that do not count until a date. One that has ended is told.
     type: list
@@ -139,54 +309,6 @@ options:
       hpl_output:
         description: The file that a job of HPL wrote. Without it the check C(hpl_result) does not run.
         type: str
-  drain:
-    description: Drain this node in Slurm for a failing verdict.
-    type: bool
-    default: true
-  resume:
-    description: Resume, after clean verdicts, what was drained for its health.
-    type: bool
-    default: true
-  drain_after:
-    description:
-      - How many failing verdicts in a row drain. In a prolog one does.
-      - From 1 to 20.
-    type: int
-    default: 1
-  resume_after:
-    description:
-      - How many clean verdicts in a row resume. Those that looked less far than the failing one do not count.
-      - From 1 to 20.
-    type: int
-    default: 3
-  resumes_a_day:
-    description:
-      - A node that was resumed so often within a day stays drained until a person resumes it.
-      - From 1 to 100.
-    type: int
-    default: 3
-  proof:
-    description:
-      - Have a node that went out for a fault pass the active checks of what failed before it is resumed, as the table
-        in docs/health_gate.md says. Clean passive verdicts are asked for beside them.
-      - They run in C(gpu-node-health-proof.service), on a node that was drained for its health and has no job.
-      - With V(false) clean passive verdicts are enough.
-    type: bool
-    default: true
-  proof_attempts:
-    description:
-      - How often these checks are started, an hour apart, before the node waits for a person.
-      - From 1 to 24.
-    type: int
-    default: 3
-  proof_seconds:
-    description:
-      - Time budget of these checks together, in seconds; with 0 they take the time that they need.
-      - A check that it does not cover is still owed, and the next attempt runs it. A check whose shortest useful run is
-        longer never passes, and the node waits for a person.
-      - From 0 to 86400.
-    type: float
-    default: 0.0
   overrules:
     description: Nodes that come back without that proof until a date. Each is told in every verdict while it holds.
     type: list
@@ -210,29 +332,6 @@ options:
         description: Host names, or patterns of them, where it holds. By default on each node that this is set for.
         type: list
         elements: str
-  unknown_drains:
-    description: Count a verdict V(unknown) as a failing one. It never counts as a clean one.
-    type: bool
-    default: false
-  drained_percent:
-    description:
-      - Share of a partition, in percent of its machines, that may be drained by us at a time, for whatever reason of
-        ours. One node may in any case.
-      - Beyond it a failing prolog of ours lets the job start. The drains of C(rolling.yml) count, and have limits of
-        their own.
-      - V(0) drains none.
-      - From 0 to 100 percent.
-    type: float
-    default: 20.0
-  prolog:
-    description: Run the quick checks before each job, and keep the job away from a sick node. Needs the hooks of
-      M(trainyard.gpu_node.slurm_hooks).
-    type: bool
-    default: true
-  epilog:
-    description: Run the quick checks after each job as well.
-    type: bool
-    default: false
   program:
     description: The script for C(HealthCheckProgram=) of slurm.conf, written where slurmd is installed. Empty for none.
     type: str
@@ -241,109 +340,10 @@ options:
     description: Have a systemd timer run the passive checks.
     type: bool
     default: true
-  interval_seconds:
-    description:
-      - Time between two runs of the timer. Labels expire after two and a half of them.
-      - From 30 to 65535 seconds.
-    type: int
-    default: 300
   by_timer:
     description: Let the timer drain and resume too, where C(HealthCheckProgram=) of the cluster is somebody else's.
     type: bool
     default: false
-  keep_powered:
-    description:
-      - Keep a node that is drained for its health powered on, by C(SuspendExcNodes) of Slurm 23.02 or later. It is
-        taken out of there when it is no more drained for its health, and only if it was put there by this.
-      - Without it, a cluster that powers idle nodes down takes the machine away, and starts another one when a job
-        needs it.
-    type: bool
-    default: false
-  keepalive:
-    description:
-      - A command, as a list, that is run once when this node was drained, such as one that opens a ticket.
-      - To keep the node powered on use O(keep_powered).
-    type: list
-    elements: str
-    default: []
-  remedies:
-    description:
-      - What this node tries by itself on a part that failed, once it is drained for its health and has no job. None by
-        default.
-      - 'V(restart_service): a service of NVIDIA''s driver that a finding names. V(reset_gpu): the GPU that failed, by
-        C(nvidia-smi --gpu-reset). V(reboot): by C(scontrol reboot); the node stays drained. V(redeploy):
-        O(redeploy_command).'
-      - The least that may help has to be among them. The next stronger one that is among them follows when it was tried
-        O(remedy_attempts) times. The node comes back by its verdicts only.
-    type: list
-    elements: str
-    choices: [restart_service, reset_gpu, reboot, redeploy]
-    default: []
-  remedy_attempts:
-    description:
-      - How often one remedy is tried on the same part within 7 days.
-      - From 1 to 10.
-    type: int
-    default: 2
-  remedies_a_day:
-    description:
-      - 'After so many remedies within a day the breaker is latched when one more is wanted: none is tried until a
-        person runs C(gpunode remedy release --by NAME).'
-      - From 1 to 50.
-    type: int
-    default: 4
-  remedied_percent:
-    description:
-      - Share of a partition, in percent of its machines, that may have had a remedy and not come back at a time. One
-        node may in any case. Beyond it the breaker of the node that wants one more is latched, and no other node tries
-        any.
-      - From 1 to 100 percent.
-    type: float
-    default: 10.0
-  remedy_units:
-    description: Units that hold GPUs open and work for nobody, as C(nvidia-dcgm.service). They are stopped for a reset
-      and started again after it, as C(nvidia-persistenced.service) is in any case. Not one that runs jobs or
-      containers.
-    type: list
-    elements: str
-    default: []
-  redeploy_command:
-    description:
-      - A command of the site, as a list, that has this machine replaced. Root runs it, so the file and the folders
-        above it must be root's, and nobody else may write to them.
-      - It gets C(node), C(findings) and C(attempts) as JSON on its standard input.
-    type: list
-    elements: str
-    default: []
-  redeploy_seconds:
-    description:
-      - Time limit of that command.
-      - From 10 to 7200 seconds.
-    type: int
-    default: 900
-  textfile:
-    description: File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for
-      none.
-    type: str
-    default: ''
-  labels_file:
-    description: File for the local source of Node Feature Discovery, in a folder that is there. Its labels expire.
-      Empty for none.
-    type: str
-    default: ''
-  journal_folder:
-    description:
-      - Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so that it
-        survives a redeploy and goes with a part to another node. Root of the nodes must be able to write there, and
-        users must not. It has to be there; one on a tmpfs or on the scratch is refused.
-      - Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.
-    type: str
-    default: ''
-  kubernetes_node:
-    description: Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into
-      C(/var/lib/gpu_node/health/kubernetes.json). Nothing runs them.
-    type: str
-    default: ''
 attributes:
   check_mode:
     support: full
@@ -441,29 +441,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import no
 
 # Generated by "make docs" from the options of the resource health_gate (options.py); change them there.
 SPEC = json.loads(r"""
-{"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}, "silences": {"type": "list",
-"elements": "dict", "options": {"finding": {"type": "str", "required": true}, "until": {"type": "str",
-"required": true}, "owner": {"type": "str", "required": true}, "reason": {"type": "str", "required": true},
-"nodes": {"type": "list", "elements": "str"}}, "default": []}, "thresholds": {"type": "dict", "default": {}},
-"without": {"type": "list", "elements": "str", "default": []}, "observe": {"type": "list", "elements": "str",
-"default": []}, "settings": {"type": "dict", "options": {"acknowledged": {"type": "list", "elements": "dict",
-"options": {"code": {"type": "int", "required": true}, "before": {"type": "str", "required": true},
-"pci_address": {"type": "str"}}}, "partition_keys": {"type": "list", "no_log": false, "elements": "str"},
-"tools": {"type": "dict", "options": {"nvbandwidth": {"type": "str"}, "all_reduce_perf": {"type": "str"},
-"ib_write_bw": {"type": "str"}, "dcgmi": {"type": "str"}, "fio": {"type": "str"}}},
-"compute_seconds": {"type": "float"}, "memory_test_seconds": {"type": "float"},
-"scratch_probe_gibibytes": {"type": "float"}, "dcgm_level": {"type": "int"}, "hpl_output": {"type": "str"}},
-"default": {}}, "drain": {"type": "bool", "default": true}, "resume": {"type": "bool", "default": true},
-"drain_after": {"type": "int", "default": 1}, "resume_after": {"type": "int", "default": 3},
-"resumes_a_day": {"type": "int", "default": 3}, "proof": {"type": "bool", "default": true},
-"proof_attempts": {"type": "int", "default": 3}, "proof_seconds": {"type": "float", "default": 0.0},
-"overrules": {"type": "list", "elements": "dict", "options": {"until": {"type": "str", "required": true},
-"owner": {"type": "str", "required": true}, "reason": {"type": "str", "required": true}, "nodes": {"type": "list",
-"elements": "str"}}, "default": []}, "unknown_drains": {"type": "bool", "default": false},
+{"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}, "drain": {"type": "bool",
+"default": true}, "resume": {"type": "bool", "default": true}, "drain_after": {"type": "int", "default": 1},
+"resume_after": {"type": "int", "default": 3}, "resumes_a_day": {"type": "int", "default": 3},
+"proof": {"type": "bool", "default": true}, "proof_attempts": {"type": "int", "default": 3},
+"proof_seconds": {"type": "float", "default": 0.0}, "unknown_drains": {"type": "bool", "default": false},
 "drained_percent": {"type": "float", "default": 20.0}, "prolog": {"type": "bool", "default": true},
-"epilog": {"type": "bool", "default": false}, "program": {"type": "str",
-"default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool", "default": true},
-"interval_seconds": {"type": "int", "default": 300}, "by_timer": {"type": "bool", "default": false},
+"epilog": {"type": "bool", "default": false}, "interval_seconds": {"type": "int", "default": 300},
 "keep_powered": {"type": "bool", "default": false}, "keepalive": {"type": "list", "elements": "str",
 "default": []}, "remedies": {"type": "list", "choices": ["restart_service", "reset_gpu", "reboot", "redeploy"],
 "elements": "str", "default": []}, "remedy_attempts": {"type": "int", "default": 2},
@@ -471,7 +455,23 @@ SPEC = json.loads(r"""
 "remedy_units": {"type": "list", "elements": "str", "default": []}, "redeploy_command": {"type": "list",
 "elements": "str", "default": []}, "redeploy_seconds": {"type": "int", "default": 900},
 "textfile": {"type": "str", "default": ""}, "labels_file": {"type": "str", "default": ""},
-"journal_folder": {"type": "str", "default": ""}, "kubernetes_node": {"type": "str", "default": ""}}
+"journal_folder": {"type": "str", "default": ""}, "kubernetes_node": {"type": "str", "default": ""},
+"silences": {"type": "list", "elements": "dict", "options": {"finding": {"type": "str", "required": true},
+"until": {"type": "str", "required": true}, "owner": {"type": "str", "required": true}, "reason": {"type": "str",
+"required": true}, "nodes": {"type": "list", "elements": "str"}}, "default": []}, "thresholds": {"type": "dict",
+"default": {}}, "without": {"type": "list", "elements": "str", "default": []}, "observe": {"type": "list",
+"elements": "str", "default": []}, "settings": {"type": "dict", "options": {"acknowledged": {"type": "list",
+"elements": "dict", "options": {"code": {"type": "int", "required": true}, "before": {"type": "str",
+"required": true}, "pci_address": {"type": "str"}}}, "partition_keys": {"type": "list", "no_log": false,
+"elements": "str"}, "tools": {"type": "dict", "options": {"nvbandwidth": {"type": "str"},
+"all_reduce_perf": {"type": "str"}, "ib_write_bw": {"type": "str"}, "dcgmi": {"type": "str"},
+"fio": {"type": "str"}}}, "compute_seconds": {"type": "float"}, "memory_test_seconds": {"type": "float"},
+"scratch_probe_gibibytes": {"type": "float"}, "dcgm_level": {"type": "int"}, "hpl_output": {"type": "str"}},
+"default": {}}, "overrules": {"type": "list", "elements": "dict", "options": {"until": {"type": "str",
+"required": true}, "owner": {"type": "str", "required": true}, "reason": {"type": "str", "required": true},
+"nodes": {"type": "list", "elements": "str"}}, "default": []}, "program": {"type": "str",
+"default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool", "default": true},
+"by_timer": {"type": "bool", "default": false}}
 """)
 
 

@@ -22,10 +22,11 @@ from ..checkpoints import get as getting
 from ..checkpoints import plan as planned
 from ..checkpoints import put as putting
 from ..checkpoints.put import Done
-from ..checkpoints.settings import FILES_RANGE, NODES_RANGE, SAS_FILE, SECTION, Settings, read
+from ..checkpoints.settings import FILES_RANGE, NODES_RANGE, SAS_FILE, SECTION, Settings
 from ..core import declaration
 from ..core.frozen import replaced
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import Misuse, NodeError, printable
 from ..facts.sysfs import format_cpulist, parse_cpulist
 from .status import DONE
@@ -69,7 +70,7 @@ def get(host: Host, arguments: argparse.Namespace) -> int:
     name = destination.checkpoint_name(arguments.name)
     part = None if arguments.part is None else whole.part(arguments.part)
     _seconds("--limit", arguments.limit)
-    found, shape = _shape(host, arguments, settings, settings.files_per_node, settings.account_egress_gbps)
+    found, shape = _shape(host, arguments, settings, settings.files_per_node, settings.egress_gbps)
     if arguments.dry_run:
         url = destination.joined(settings.destination, name, "FILE")
         commands = [words.download(url, arguments.folder + "/FILE", shape.cap)]
@@ -157,7 +158,7 @@ def plan(host: Host, arguments: argparse.Namespace) -> int:
 
 
 def _settings(host: Host, arguments: argparse.Namespace) -> Settings:
-    found = read(declaration.read(host).get(SECTION) or {})
+    found = of_section(Settings, declaration.read(host).get(SECTION))
     changes: Dict[str, Any] = {}
     for option, field, bounds in (("nodes", "nodes", NODES_RANGE), ("at_once", "files_per_node", FILES_RANGE)):
         value = getattr(arguments, option, None)
@@ -203,7 +204,7 @@ def _run(host: Host, arguments: argparse.Namespace, way: str, act: Any, what: st
         signal.signal(number, _ended)
     metrics = arguments.metrics
     if metrics is None:
-        folder = read(declaration.read(host).get(SECTION) or {}).metrics_folder
+        folder = of_section(Settings, declaration.read(host).get(SECTION)).metrics_folder
         if folder and os.access(host.path(folder), os.W_OK):
             metrics = "{0}/gpu_node_checkpoint.prom".format(folder)
     metrics = metrics and os.path.abspath(metrics)

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 from ..core import declaration
 from ..core.frozen import replaced
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import NodeError
 from ..upkeep.leftovers.judge import judge, removed
 from ..upkeep.leftovers.look import look
@@ -29,7 +30,7 @@ _MOST_LINES = 20
 def run(host: Host, arguments: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise NodeError("gpunode cleanup", "only root sees whose files are free", "run it as root")
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    settings = of_section(Settings, declaration.read(host).get(SECTION))
     if arguments.kind:
         settings = replaced(settings, kinds=tuple(one for one in KINDS if one in arguments.kind))
     seen = look(host, settings)

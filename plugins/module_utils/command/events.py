@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..core import declaration
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import NodeError, printable
 from ..facts import sysfs
 from ..health.events import ask, memory
@@ -78,7 +79,7 @@ def _once(host: Host, arguments: argparse.Namespace) -> int:
 
 
 def _show(host: Host, as_json: bool) -> int:
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    settings = of_section(Settings, declaration.read(host).get(SECTION))
     provider = settings.provider
     if provider == NONE and ask.is_azure(sysfs.dmi(host)):
         provider = AZURE

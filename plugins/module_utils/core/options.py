@@ -16,6 +16,7 @@ what is to be present. Hooks load such classes before each job: at import nothin
 
 from __future__ import annotations
 
+import math
 import re
 from typing import (
     TYPE_CHECKING,
@@ -129,6 +130,11 @@ def state(help: Union[str, Sequence[str]], choices: Sequence[str] = STATES) -> A
     return Option(True, help, kind="state", choices=choices, name="state")
 
 
+def found(default: Any) -> Any:
+    """A field with a text that a converge finds on the node and stores; users do not give it."""
+    return default
+
+
 def shared(one: Any) -> Any:
     """A field whose option is described elsewhere, for several classes."""
     return one
@@ -169,7 +175,7 @@ class _Names(Dict[str, Any]):
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 
-    @dataclass_transform(frozen_default=True, field_specifiers=(option, state, shared))
+    @dataclass_transform(frozen_default=True, field_specifiers=(option, state, found, shared))
     def options(cls: Type[Class]) -> Type[Class]:
         """Make a class of options."""
 
@@ -183,7 +189,7 @@ else:
                 delattr(cls, name)
             else:
                 setattr(cls, name, _Names(value.default) if isinstance(value.default, dict) else value.default)
-        cls._own_options = own
+        cls._own_options = dict(getattr(cls, "_own_options", {}), **own)
         further = cls.__dict__.get("__post_init__")
 
         def check(self):
@@ -196,11 +202,15 @@ else:
 
 
 def described(cls: type) -> Dict[str, Option]:
-    """The options by the names that users give, with their kinds worked out; in the order of the class."""
+    """The options by the names that users give, with their kinds worked out; in the order of the classes, those of
+    a base first and C(state) before all."""
     found = {}
     own: Mapping[str, Option] = cls._own_options  # type: ignore[attr-defined]
-    for field, one in own.items():
-        annotation = str(cls.__annotations__[field])
+    annotations: Dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        annotations.update(base.__dict__.get("__annotations__", {}))
+    for field, one in sorted(own.items(), key=lambda item: item[1].kind != "state"):
+        annotation = str(annotations[field])
         plain = re.fullmatch(r"Optional\[(.*)\]", annotation)
         kind, elements = _KINDS.get(plain.group(1) if plain else annotation, ("", ""))
         if one.inner is not None and not one.kind:
@@ -227,6 +237,48 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
     if wrong:
         raise together(wrong + _refused(known, fields, matter))
     return cls(**fields)
+
+
+def of_section(cls: Type[Class], section: Optional[Mapping[str, Any]]) -> Class:
+    """Pure. The options as a section of the declaration has them, for what runs on a node and must not fail if an
+    administrator has edited the section. An invalid value is replaced by the option's default; if the option is a set
+    of choices, only its unknown entries are dropped. :func:`invalid` reports both."""
+    return cls(**_of_section(cls, section)[0])
+
+
+def invalid(cls: type, section: Optional[Mapping[str, Any]]) -> List[NodeError]:
+    """Pure. What :func:`of_section` does not take from a section, with the reason and the remedy for each."""
+    return _of_section(cls, section)[1]
+
+
+def _of_section(cls: type, section: Optional[Mapping[str, Any]]) -> Tuple[Dict[str, Any], List[NodeError]]:
+    fields: Dict[str, Any] = {}
+    wrong: List[NodeError] = []
+    for name, one in described(cls).items():
+        value = (section or {}).get(name)
+        if value is None or one.kind == "state":
+            continue
+        try:
+            made = _value(one, value)
+        except NodeError as error:
+            wrong.append(error)
+            continue
+        unfit = list(_unfit(name, one, made))
+        wrong += unfit
+        if unfit and one.choices and isinstance(made, tuple):
+            fields[one.field] = tuple(entry for entry in made if entry in one.choices)
+        elif not unfit:
+            fields[one.field] = made
+    others = [name for name in cls._names if name not in cls._own_options]  # type: ignore[attr-defined]
+    fields.update((name, section[name]) for name in others if section and isinstance(section.get(name), str))
+    return fields, wrong
+
+
+def as_section(cls: type, value: Any) -> Dict[str, Any]:
+    """Pure. The section from which :func:`of_section` makes these options again; ``value`` may have further ones."""
+    own: Mapping[str, Option] = cls._own_options  # type: ignore[attr-defined]
+    values = {one.name or field: getattr(value, field) for field, one in own.items()}
+    return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items() if one is not None}
 
 
 def refused(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[NodeError]:
@@ -343,8 +395,15 @@ def _value(one: Option, value: Any) -> Any:
     if made is not None:
         return made if one.kind == "list" else made[0]
     if one.kind == "float":
-        return float(value)
+        return _float(value)
     return tuple(value) if one.kind == "list" else value
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer that no float can hold
+        return math.inf if value > 0 else -math.inf
 
 
 def _as_texts(kind: str, whole: Tuple[int, int], value: Any) -> Any:
@@ -439,7 +498,7 @@ def _unfit(name: str, one: Option, value: Any) -> Iterator[NodeError]:
         unit = " " + one.unit if one.unit else ""
         yield NodeError(
             "option " + name,
-            "{0:g}{1} is out of range".format(value, unit),
+            "{0:g}{1} is out of range".format(_float(value), unit),
             "give {0:g} to {1:g}{2}".format(one.bounds[0], one.bounds[1], unit),
         )
     for text in value if isinstance(value, tuple) else (value,):

@@ -1,12 +1,19 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What systemd calls the unit of a mount point: ``systemd-escape --path``, systemd.unit(5)."""
+"""Names of systemd's units. That of a mount point: ``systemd-escape --path``, systemd.unit(5)."""
 
 from __future__ import annotations
 
 import os
 import re
+
+#: As systemd.unit(5) has names; what goes into a unit file is never more than a word.
+UNIT = (
+    r"[A-Za-z0-9:_.\\@-]+\.(service|socket|target|mount|path|slice|timer)",
+    "name of a unit",
+    "give one such as slurmd.service",
+)
 
 
 def of_path(path: str, kind: str) -> str:

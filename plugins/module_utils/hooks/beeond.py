@@ -8,6 +8,7 @@ What goes wrong here is told and holds no job: it starts and does not find the f
 
 from __future__ import annotations
 
+from ..core.options import of_section
 from ..slurm.beeond import SECTION, note, start, stop
 from ..slurm.beeond.rules import STOP_SECONDS, Settings, asked, longest_seconds
 from ..slurm.jobs import Running
@@ -18,7 +19,7 @@ from .hook import Hook
 
 def begun(hook: Hook, job: Job) -> None:
     section = hook.section(SECTION) or {}
-    settings = Settings.from_section(section)
+    settings = of_section(Settings, section)
     if not asked(settings, job):
         return
     seconds = longest_seconds(settings)

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from .. import health
 from ..core import declaration
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import Misuse, NodeError
 from ..health import Cost, Options, Outcome, Verdict, machine
 from ..health.checks.gpu_fabric import JOINING
@@ -77,7 +78,7 @@ def owed(host: Host, node: str) -> Optional[str]:
     if known.drained is not True:
         return None
     declared, now = declaration.read(host), time.time()
-    settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, now)
+    settings = applied(of_section(Settings, declared.get(SECTION)), declared, node, now)
     return plan.owed(known, settings, now, machine.boot(host))
 
 
@@ -113,7 +114,7 @@ def _remedy(host: Host, node: str, report: gate.Report, verdict: Verdict, say: T
     :raises NodeError: the declaration cannot be read, or systemd takes no unit.
     """
     declared = declaration.read(host)
-    settings = Settings.from_section(declared.get(SECTION))
+    settings = of_section(Settings, declared.get(SECTION))
     if settings.remedies:
         from ..health import attempts  # seldom wanted
         from ..health.gate import kept

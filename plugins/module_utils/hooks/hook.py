@@ -18,6 +18,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import NodeError
 from ..slurm import drain
 from ..slurm.client import Slurm
@@ -67,7 +68,7 @@ class Hook:
 
     @property
     def settings(self) -> Settings:
-        return Settings.from_section(self.section(SECTION))
+        return of_section(Settings, self.section(SECTION))
 
     def more_time(self, seconds: float) -> None:
         self._deadline += seconds
@@ -108,7 +109,7 @@ class Hook:
         from ..health.gate.settings import SECTION as GATE  # loaded only where a node is about to be drained
         from ..health.gate.settings import Settings as Gate
 
-        percent = Gate.from_section(self.section(GATE)).drained_percent
+        percent = of_section(Gate, self.section(GATE)).drained_percent
         slurm = Slurm(self.host, node, self.settings.scontrol)
         done = self.settle("draining the node", lambda: slurm.settle(finding, percent))
         if done is None:

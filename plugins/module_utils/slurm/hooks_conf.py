@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import NodeError
 from . import places, syntax
 from .types import Settings
@@ -47,7 +48,7 @@ class Raising:
 
 def raising(host: Host, section: Optional[Mapping[str, Any]]) -> Raising:
     """``section``: what is declared for slurm_hooks."""
-    declared = None if section is None else Settings.from_section(section).clocks
+    declared = None if section is None else of_section(Settings, section).clocks
     files = ["{0}/{1}".format(PROLOG_FOLDER, PROLOG_NAMES[0])] if section is None else section.get("files")
     named = [str(one) for one in files] if isinstance(files, list) else []
     prolog = next((one for one in named if posixpath.basename(one) == PROLOG_NAMES[0]), None)

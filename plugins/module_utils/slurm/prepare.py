@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..core import declaration
 from ..core.host import Host, booted
+from ..core.options import of_section
 from . import jobs, scratch, user_folders
 from .types import SECTION, Settings
 
@@ -25,7 +26,7 @@ def prepare(host: Host) -> None:
         busy = jobs.all_of(host)
         # Where the kernel does not tell, nothing is older.
         start = booted(host) or 0.0
-        if Settings.from_section(section).job_folder:
+        if of_section(Settings, section).job_folder:
             scratch.sweep(host, declared.get(scratch.SECTION), start, frozenset(one.id for one in busy))
         templates = user_folders.templates(declared.get(user_folders.SECTION))
         if templates:

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
+from typing import FrozenSet, Mapping, Optional, Tuple
 
-from ..core.frozen import frozen, plain
+from ..core.frozen import frozen
+from ..core.options import found, option, options
 from ..core.resource import NodeError
 
 SECTION = "slurm_hooks"
@@ -130,28 +131,19 @@ def _number(environment: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-@frozen
+@options
 class Settings:
-    """What the hooks are to do, as it was declared; without a declaration they do all of it."""
+    """The options that the hooks need; without a declaration they have their defaults. ``scontrol``: its path."""
 
-    clocks: bool = True
-    job_folder: bool = True
-    end_processes: bool = True
-    grace_seconds: float = 5.0
-    scontrol: str = "scontrol"
-
-    @classmethod
-    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
-        """A value of a wrong kind counts as not given: a hook must not fail for it."""
-        given: Dict[str, Any] = {}
-        for name, default in plain(cls()).items():
-            value = (section or {}).get(name)
-            kind = type(default)
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                value = float(value)
-            if isinstance(value, kind):
-                given[name] = value
-        return cls(**given)
+    clocks: bool = option(True, "Raise the clocks of a job's GPUs, and return them to what was declared for the node.")
+    job_folder: bool = option(
+        True, "Give each job a folder of its own on the scratch, C(SCRATCH/jobs/JOBID), and remove it after the job."
+    )
+    end_processes: bool = option(True, "End processes that a job left on its GPUs.")
+    grace_seconds: float = option(
+        5.0, "Time between SIGTERM and SIGKILL for such a process.", bounds=(0, 120), unit="seconds"
+    )
+    scontrol: str = found("scontrol")
 
 
 @frozen

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any, Dict, List, Tuple
 
 from ...core import declaration, managed_files, node_packages
-from ...core.frozen import plain, replaced
+from ...core.frozen import replaced
 from ...core.node_packages.distribution import InstallDistribution
 from ...core.node_packages.types import DPKG
+from ...core.options import as_section
 from ...core.resource import Action, NodeError, Plan, Refusal, sentence
-from ..settings import SECTION
+from ..settings import SECTION, Settings
 from . import texts
 from .options import Desired
 from .types import ENV_FILE, PROGRAM, FetchProgram, InstallProgram, RemoveProgram, State
@@ -24,7 +25,7 @@ def plan(state: State, desired: Desired) -> Plan:
     if not desired.present:
         return _gone(state)
     try:
-        text = texts.environment(desired.settings, state.work, state.cores)
+        text = texts.environment(desired, state.work, state.cores)
     except NodeError as error:
         return Plan(refusals=(Refusal(error.thing, error.reason, error.remedy),))
     packages = desired.packages_for(state.machine)
@@ -57,7 +58,7 @@ def plan(state: State, desired: Desired) -> Plan:
 
 
 def _declare(state: State, desired: Desired) -> List[Action]:
-    content: Dict[str, Any] = plain(desired.settings)
+    content: Dict[str, Any] = as_section(Settings, desired)
     content.update(managed_files.remembered(state.files, [ENV_FILE]))
     content.update(node_packages.remembered(state.packages, desired.packages_for(state.machine)))
     if state.record:

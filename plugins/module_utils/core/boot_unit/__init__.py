@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .apply import STEPS
 from .observe import look
-from .options import BEFORE_UNITS, UNIT, at_boot, boot_timeout
+from .options import BEFORE_UNITS, at_boot, boot_timeout
 from .plan import plan, text
 from .types import FOLDER, MARKER, WANTS, BootUnit, EnableUnit, ReloadSystemd, RemoveUnit, Seen, WriteUnit
 
@@ -20,7 +20,6 @@ __all__ = [
     "FOLDER",
     "MARKER",
     "STEPS",
-    "UNIT",
     "WANTS",
     "BootUnit",
     "EnableUnit",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.unit_name import UNIT
 from ..options import option
 
 
@@ -16,12 +17,6 @@ def at_boot(resource: str, effect: str) -> Any:
     return option(True, ["Install and enable {0}. It {1}.".format(name, effect), "V(false) removes it."])
 
 
-#: As systemd.unit(5) has names; what goes into a unit file is never more than a word.
-UNIT = (
-    r"[A-Za-z0-9:_.\\@-]+\.(service|socket|target|mount|path|slice|timer)",
-    "name of a unit",
-    "give one such as slurmd.service",
-)
 BEFORE_UNITS: Any = option(
     ("slurmd.service", "docker.service", "containerd.service", "kubelet.service"),
     "Units that start only after the boot unit has ended, successfully or not. One that is not installed does no harm.",

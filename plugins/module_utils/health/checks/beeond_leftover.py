@@ -14,6 +14,7 @@ from typing import Optional, Tuple
 from ...core import mounts
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.options import of_section
 from ...slurm import jobs
 from ...slurm.beeond import FOLDER, SECTION, node, rules
 from ...slurm.beeond.remains import Remains, left_over
@@ -43,7 +44,7 @@ def look(evidence: Evidence) -> Optional[Seen]:
     table = mounts.read(host)
     places = scratch.places(evidence.declared)
     point = next((one for one in places if mounts.at(table, one) is not None), None)
-    remains = node.remains(host, rules.Settings.from_section(section or {}), point)
+    remains = node.remains(host, of_section(rules.Settings, section), point)
     # Read after what there is: a job that begins meanwhile notes itself before anything of it is there.
     running = tuple(one.id for one in jobs.all_of(host))
     return Seen(remains, running, _fallback(host))

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Drift: what an earlier run wrote for this node and is no longer as it was.
 
-The declaration names the files of each resource and what it set in the kernel. Whether the text of a file is still the
+The declaration names the files of each resource and what it set in the kernel, and has the options that hooks, timers
+and commands read. Whether the text of a file is still the
 one that a converge would write ``gpunode converge --check --diff`` tells.
 """
 
@@ -12,11 +13,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from typing import List, Tuple
+from importlib import import_module
+from typing import Any, List, Mapping, Tuple
 
 from ...core import sysctl
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.options import invalid
+from ...core.resource import NodeError
 from ..data.kept_files import KEPT
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -24,6 +28,15 @@ from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcom
 _SITE = "run 'gpunode converge', or take this out of the declaration of the node"
 _UNITS = "/etc/systemd/system"
 _OURS = "# Managed by trainyard.gpu_node."
+#: The class ``Settings`` of each section whose options are read on the node, by its module.
+SETTINGS: Mapping[str, str] = {
+    "beeond": "slurm.beeond.rules",
+    "checkpoint": "checkpoints.settings",
+    "cleanup": "upkeep.leftovers.types",
+    "cloud_events": "health.events.settings",
+    "health_gate": "health.gate.settings",
+    "slurm_hooks": "slurm.types",
+}
 
 
 @frozen
@@ -50,6 +63,8 @@ class Setting:
 class Seen:
     files: Tuple[File, ...]
     settings: Tuple[Setting, ...]
+    invalid: Tuple[Tuple[str, NodeError], ...] = ()
+    """The options of a section that are not read, because their values are invalid."""
 
 
 def look(evidence: Evidence) -> Seen:
@@ -57,11 +72,19 @@ def look(evidence: Evidence) -> Seen:
 
     files: List[File] = []
     settings: List[Setting] = []
+    wrong: List[Tuple[str, NodeError]] = []
     for section, content in sorted(evidence.declared.items()):
         found = observe(evidence.host, (), content)
         files += [File(section, path, seen.kind, seen.ours) for path, seen in found.found if _kept(section, path)]
         settings += _settings(evidence.host, section, content.get("sysctl"))
-    return Seen(tuple(files), tuple(settings))
+        if section in SETTINGS:
+            wrong += [(section, error) for error in invalid(settings_of(section), content)]
+    return Seen(tuple(files), tuple(settings), tuple(wrong))
+
+
+def settings_of(section: str) -> Any:
+    root = __name__.rpartition(".health.")[0]
+    return import_module("{0}.{1}".format(root, SETTINGS[section])).Settings
 
 
 def _kept(section: str, path: str) -> bool:
@@ -81,7 +104,7 @@ def _settings(host: Host, section: str, content: object) -> List[Setting]:
 
 
 def judge(seen: Seen, expected: Expected) -> Judgement:
-    if not seen.files and not seen.settings:
+    if not (seen.files or seen.settings or seen.invalid):
         return Judgement(not_applicable="nothing was written for this node")
     findings: List[Finding] = []
     for one in seen.files:
@@ -96,6 +119,10 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         if not sysctl.enough(setting.name, setting.found, setting.wanted):
             reason = "it is {0} instead of {1}".format(setting.found, setting.wanted)
             findings.append(_finding("kernel setting " + setting.name, reason, setting.name, "kernel_setting"))
+    for section, error in seen.invalid:
+        reason = "{0}, so its default is used ({1} of /etc/gpu_node/node.json)".format(error.reason, section)
+        key = "{0}.{1}".format(section, error.thing.replace("option ", "", 1))
+        findings.append(_finding(error.thing, reason, key, "invalid_option"))
     return Judgement("{0} files, {1} settings".format(len(seen.files), len(seen.settings)), tuple(findings))
 
 

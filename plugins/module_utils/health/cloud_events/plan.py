@@ -9,9 +9,9 @@ from typing import List
 
 from ...core import boot_unit, declaration, folder_given
 from ...core.boot_unit import WriteUnit
-from ...core.options import private
+from ...core.options import as_section, private
 from ...core.resource import Action, Plan, Refusal
-from ..events.settings import AZURE, NONE, SECTION
+from ..events.settings import AZURE, NONE, SECTION, Settings
 from .options import AUTO, Desired
 from .types import UNIT, RemoveState, StartService, State, StopService
 
@@ -38,7 +38,9 @@ def plan(state: State, desired: Desired) -> Plan:
         refusals += (Refusal(desired.textfile, "it is there and is not ours", "move it away, or give another path"),)
     if refusals:
         return Plan(refusals=refusals)
-    step = declaration.plan({SECTION: state.declared}, SECTION, desired.section(asked), private(Desired))
+    step = declaration.plan(
+        {SECTION: state.declared}, SECTION, dict(as_section(Settings, desired), provider=asked), private(Desired)
+    )
     actions: List[Action] = [step] if step is not None else []
     actions += [RemoveState(path) for path in state.metrics if path != desired.textfile]
     actions += unit.actions

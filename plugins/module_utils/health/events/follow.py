@@ -16,6 +16,7 @@ from ...core import declaration, managed_files
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.machine import short_name
+from ...core.options import of_section
 from ...core.resource import NodeError, printable
 from ...slurm import drain, places, slurmd
 from ...slurm.client import TAKEN, Slurm, found_program
@@ -97,7 +98,7 @@ class Follower:
 
     def settings(self) -> Settings:
         """:raises NodeError: the declaration cannot be read."""
-        return Settings.from_section(declaration.read(self.host).get(SECTION))
+        return of_section(Settings, declaration.read(self.host).get(SECTION))
 
     def once(self, settings: Settings) -> Round:
         """One look, and what it asks for.
@@ -141,7 +142,7 @@ class Follower:
         for text in noticed.tells:
             self._tell(text)
         self._keep(stored, noticed.memory)
-        gate = Gate.from_section(declaration.read(self.host).get(GATE))
+        gate = of_section(Gate, declaration.read(self.host).get(GATE))
         if found_program(self.host, gate.scontrol) is None:
             self._keep(noticed.memory, noticed.memory.settled())
             return Round(answer, why="there is no Slurm on this node, so events are told only")

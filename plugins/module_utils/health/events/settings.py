@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Mapping, Tuple
 
-from .types import TYPES
+from ...core.options import option, options
 
 SECTION = "cloud_events"
 DRAIN, TELL, IGNORE = ACTIONS = ("drain", "tell", "ignore")
@@ -22,52 +21,79 @@ DEFAULTS: Mapping[str, str] = {
     "terminate": DRAIN,
     "other": TELL,
 }
-#: (least, most) of each number. Azure switches its service off where nobody has asked for 24 hours.
-RANGES: Mapping[str, Tuple[float, float]] = {"interval_seconds": (1, 3600), "lead_minutes": (0, 20160)}
+_NAME = (r"|[A-Za-z0-9_][A-Za-z0-9._-]{0,79}", "name of a machine", "use letters, digits and ._-")
+_FILE = (
+    r"|/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]*[A-Za-z0-9._+@-]\.prom",
+    "absolute path of a file .prom",
+    "use letters, digits and ._/+@- after a slash, and end it with .prom, as node exporter reads no other",
+)
 
 
-@dataclasses.dataclass(frozen=True)
+@options
 class Settings:
-    """As in the options of the resource (``health/cloud_events/options.py``)."""
+    """The options that the service needs."""
 
-    provider: str = NONE
-    command: Tuple[str, ...] = ()
-    freeze: str = DEFAULTS["freeze"]
-    reboot: str = DEFAULTS["reboot"]
-    redeploy: str = DEFAULTS["redeploy"]
-    preempt: str = DEFAULTS["preempt"]
-    terminate: str = DEFAULTS["terminate"]
-    other: str = DEFAULTS["other"]
-    lead_minutes: int = 1440
-    approve: bool = False
-    interval_seconds: int = 5
-    machine_name: str = ""
-    slurm_node: str = ""
-    textfile: str = ""
+    provider: str = option(NONE, "Whom the node asks, as a converge found it.", choices=PROVIDERS)
+    command: Tuple[str, ...] = option(
+        (),
+        [
+            "A program, as a list with its arguments, that prints the events of this machine as JSON, for a cloud that "
+            "is not known here or a scheduler of maintenance of the site. For O(provider=command).",
+            "It is run by root every O(interval_seconds) and may take 20 seconds.",
+        ],
+        private=True,
+    )
+    freeze: str = option(
+        DEFAULTS["freeze"], "What a pause of the machine for some seconds does. Jobs go on after it.", choices=ACTIONS
+    )
+    reboot: str = option(
+        DEFAULTS["reboot"],
+        [
+            "What a reboot does.",
+            "V(drain) drains the node in Slurm before, with a reason that begins with C(gpu_node: event:), and resumes "
+            "it after. V(tell) writes it into the log and the metrics. V(ignore) does nothing.",
+        ],
+        choices=ACTIONS,
+    )
+    redeploy: str = option(
+        DEFAULTS["redeploy"], "What a move to another host does. The local disks are lost with it.", choices=ACTIONS
+    )
+    preempt: str = option(
+        DEFAULTS["preempt"],
+        "What the end of a spot machine does. The cloud tells 30 seconds before.",
+        choices=ACTIONS,
+    )
+    terminate: str = option(DEFAULTS["terminate"], "What the deletion of the machine does.", choices=ACTIONS)
+    other: str = option(DEFAULTS["other"], "What an event of a type does that is not known here.", choices=ACTIONS)
+    lead_minutes: int = option(
+        1440,
+        [
+            "How long before its time an event drains. One that is announced later drains at once.",
+            "A host that is predicted to fail is announced up to a week before. With V(0) the node is drained when the "
+            "event has started.",
+        ],
+        bounds=(0, 20160),
+        unit="minutes",
+    )
+    approve: bool = option(
+        False,
+        [
+            "Tell Azure that an event may start before its time, once the node is drained for it by us and no job is "
+            "on it any more. It is only done for an event of this machine alone, since it counts for all of them.",
+            "An event that is told or ignored is never approved.",
+        ],
+    )
+    interval_seconds: int = option(5, "Time between two looks.", bounds=(1, 3600), unit="seconds")
+    machine_name: str = option(
+        "", "What events call this machine. Empty asks Azure; the host name counts in any case.", form=_NAME
+    )
+    slurm_node: str = option("", "NodeName of this node. Empty finds it by slurmd's own rules.", form=_NAME)
+    textfile: str = option(
+        "",
+        "File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for none.",
+        form=_FILE,
+    )
 
     def action(self, kind: str) -> str:
         found: str = getattr(self, kind)
         return found
-
-    @classmethod
-    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
-        """A value of a wrong kind, or out of range, counts as not given: the service must not end for it."""
-        given: Dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            value, kind = (section or {}).get(field.name), type(field.default)
-            if kind is tuple and isinstance(value, list):
-                value = tuple(str(one) for one in value)
-            # A bool is an int for Python, and is none here.
-            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-            if fits and _possible(field.name, value):
-                given[field.name] = value
-        return cls(**given)
-
-
-def _possible(name: str, value: Any) -> bool:
-    if name in TYPES:
-        return value in ACTIONS
-    if name == "provider":
-        return value in PROVIDERS
-    least, most = RANGES.get(name, (None, None))
-    return least is None or most is None or least <= value <= most

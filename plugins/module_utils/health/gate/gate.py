@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from ...core import declaration
 from ...core.host import Host, LockHeld
+from ...core.options import of_section
 from ...core.resource import NodeError
 from ...slurm import drain, states
 from ...slurm.client import TAKEN, Slurm, found_program
@@ -49,7 +50,7 @@ class Gate:
         self.host = host
         self.node = node
         self._declared = declaration.read(host)
-        self.settings = Settings.from_section(self._declared.get(SECTION))
+        self.settings = of_section(Settings, self._declared.get(SECTION))
         self._slurm = Slurm(host, node, self.settings.scontrol, pause)
         self._tell = tell
         self._unwritten = ""  # why the history cannot be written

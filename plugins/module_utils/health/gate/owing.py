@@ -10,6 +10,7 @@ from typing import Tuple
 from ...core import declaration
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.options import of_section
 from ...core.resource import NodeError
 from .. import machine
 from ..types import Cost, Verdict
@@ -26,7 +27,7 @@ def checks(host: Host, node: str, now: float) -> Tuple[str, ...]:
     :raises NodeError: the declaration cannot be read.
     """
     declared = declaration.read(host)
-    settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, now)
+    settings = applied(of_section(Settings, declared.get(SECTION)), declared, node, now)
     known = history.read(host).of(machine.identity(host))
     return proof.left(known.debt, settings.left_out).checks if settings.proof else ()
 
@@ -59,7 +60,7 @@ def held(host: Host, node: str, now: float) -> Held:
     declared = declaration.read(host)
     if SECTION not in declared:
         return FREE  # nobody would ever put it back
-    settings = applied(Settings.from_section(declared[SECTION]), declared, node, now)
+    settings = applied(of_section(Settings, declared[SECTION]), declared, node, now)
     known = history.read(host).of(machine.identity(host))
     left = proof.left(known.debt, settings.left_out)
     if not settings.proof or left == proof.Left():
@@ -80,7 +81,7 @@ def tell(host: Host, verdict: Verdict) -> str:
 
     :raises NodeError: the history cannot be written.
     """
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    settings = of_section(Settings, declaration.read(host).get(SECTION))
     with host.lock(LOCK, LOCK_SECONDS):
         known, damaged = history.taken(host)
         known = known.of(machine.identity(host)).added(history.Entry.of(verdict))

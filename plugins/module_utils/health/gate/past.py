@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ...core import declaration
 from ...core.frozen import frozen, plain
 from ...core.host import Host
+from ...core.options import of_section
 from .. import attempts, journal, machine, overrules, parts
 from ..attempts import Record
 from ..journal import Event
@@ -107,7 +108,7 @@ def owed(debt: Debt, settings: Settings, overruled: Optional[Silence] = None, la
 def look(host: Host, node: str, now: float) -> Past:
     """:raises NodeError: the declaration cannot be read."""
     declared = declaration.read(host)
-    settings = dataclasses.replace(Settings.from_section(declared.get(SECTION)), left_out=left_out(declared))
+    settings = dataclasses.replace(of_section(Settings, declared.get(SECTION)), left_out=left_out(declared))
     identity = machine.identity(host)
     problems: List[str] = []
     notes: List[str] = []

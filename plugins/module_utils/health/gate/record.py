@@ -14,6 +14,7 @@ from typing import Any, List, Mapping, Optional, Tuple
 from ... import health
 from ...core import declaration, managed_files, safe_files
 from ...core.host import Host
+from ...core.options import of_section
 from ...core.resource import NodeError
 from ...metrics.labels.rules import VALID_INTERVALS
 from .. import attempts
@@ -59,7 +60,7 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
 
     declared = declaration.read(host)
     notes += _keep_active(host, verdict)
-    notes += remember.keep(host, verdict, Settings.from_section(declared.get(SECTION)).journal_folder)
+    notes += remember.keep(host, verdict, of_section(Settings, declared.get(SECTION)).journal_folder)
     return tuple(notes) + write(host, verdict, declared)
 
 
@@ -77,7 +78,7 @@ def _keep_active(host: Host, verdict: Verdict) -> Tuple[str, ...]:
 
 def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:
     """What was not written and why."""
-    settings = Settings.from_section(declared.get(SECTION))
+    settings = of_section(Settings, declared.get(SECTION))
     notes: List[str] = []
     valid_seconds = settings.interval_seconds * VALID_INTERVALS
     _write(host, VERDICT, verdict_json.render(verdict), notes)

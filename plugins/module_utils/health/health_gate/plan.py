@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Mapping, Tuple
 
 from ...core import declaration, folder_given, managed_files, mounts, timer_unit
 from ...core.frozen import replaced
 from ...core.managed_files import RemoveFile
-from ...core.options import private
+from ...core.options import as_section, private
 from ...core.resource import Action, Plan, Refusal
 from ...core.timer_plan import absent
 from .. import overrules, silences
 from ..gate import node_status
-from ..gate.settings import SECTION
+from ..gate.settings import SECTION, Settings
 from .options import JOURNAL_FOLDER, Desired
 from .types import TIMER, UNIT, State
 
@@ -67,7 +66,7 @@ def _folders(state: State) -> Tuple[Refusal, ...]:
 
 def _declare(declared: Mapping[str, Any], desired: Desired, remembered: Mapping[str, Any]) -> List[Action]:
     """Both sections; the gate's last, so that it never works by settings that are not there yet."""
-    gate: Dict[str, Any] = dict(dataclasses.asdict(desired.gate), **remembered)
+    gate: Dict[str, Any] = dict(as_section(Settings, desired), **remembered)
     steps = (
         declaration.plan(declared, HEALTH, desired.health_section() or None),
         declaration.plan(declared, SECTION, gate, private(Desired)),

@@ -13,6 +13,7 @@ from ...core import declaration
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.moment import moment
+from ...core.options import of_section
 from ...core.resource import Action, NodeError, printable
 from ...slurm import drain, slurmd, states
 from ...slurm.client import Slurm
@@ -61,7 +62,7 @@ def run(host: Host, node: str, tell: Tell, check: bool = False, pause: Callable[
     """:raises NodeError: the declaration cannot be read, another remedy runs, or nothing can be written down."""
     declared = declaration.read(host)
     # Where a person lets the node back without a proof, none would follow.
-    settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, time.time())
+    settings = applied(of_section(Settings, declared.get(SECTION)), declared, node, time.time())
     slurm = Slurm(host, node, settings.scontrol, pause)
     if check:
         return Report(decide(observe(host, node, slurm, settings).state, settings))
@@ -221,7 +222,7 @@ def release(host: Host, node: str, by: str, tell: Tell) -> Released:
 
     :raises NodeError: a remedy runs, or it cannot be written.
     """
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    settings = of_section(Settings, declaration.read(host).get(SECTION))
     with host.lock(REMEDY_LOCK, _LOCK_SECONDS):
         when = moment(time.time())
         before = record = attempts.read(host)
@@ -244,7 +245,7 @@ def release(host: Host, node: str, by: str, tell: Tell) -> Released:
 
 def seen(host: Host, node: str) -> Tuple[Record, Settings, str]:
     """(what was tried here, what is on, what slurmctld tells of the breakers of others or why it does not)."""
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    settings = of_section(Settings, declaration.read(host).get(SECTION))
     try:
         cluster = ask(host, Slurm(host, node, settings.scontrol))
         names = sorted({name for one in cluster.latched for name in one.ours})

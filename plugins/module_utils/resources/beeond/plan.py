@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 from ...core import declaration, managed_files
 from ...core.managed_files import MARKER, MakeFolder, Wanted
+from ...core.options import as_section
 from ...core.resource import Action, Plan, Refusal
 from ...slurm.beeond import rules
 from ...slurm.types import LONGEST_SECONDS
@@ -74,7 +75,7 @@ def _refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
 
 
 def _section(state: State, desired: Desired) -> Dict[str, Any]:
-    content: Dict[str, Any] = dict(desired.section())
+    content: Dict[str, Any] = as_section(rules.Settings, desired)
     content.update(managed_files.remembered(state.files, PATHS))
     made = content["made_folders"]
     if not state.point_there and desired.mount_point not in made:
@@ -86,7 +87,7 @@ def _section(state: State, desired: Desired) -> Dict[str, Any]:
 
 def _notes(state: State, desired: Desired) -> List[str]:
     notes = []
-    longest = LONGEST_SECONDS + int(rules.longest_seconds(rules.Settings.from_section(desired.section())))
+    longest = LONGEST_SECONDS + int(rules.longest_seconds(desired))
     if state.timeout_seconds and state.timeout_seconds <= longest:
         text = "PrologEpilogTimeout of slurm.conf is {0} s, and a prolog that starts a shared scratch may take {1} s"
         notes.append(text.format(state.timeout_seconds, longest))

@@ -25,7 +25,7 @@ def advice(state: State, desired: Desired) -> List[str]:
 
 def _time(state: State, desired: Desired, text: Text) -> List[str]:
     """Slurm sets no limit by itself; one that is too short ends a hook in the middle. The last two came with 25.05."""
-    longest = LONGEST_SECONDS + int(desired.hooks.grace_seconds)
+    longest = LONGEST_SECONDS + int(desired.grace_seconds)
     notes = []
     for key in ("PrologEpilogTimeout", "PrologTimeout", "EpilogTimeout"):
         value = (slurm_conf.option(text, key) or "").split(" ")[0]

@@ -67,7 +67,7 @@ def observe(host: Host, desired: Desired) -> State:
         node_name=name,
         machine=looked.machine,
         slurm=_slurm(host, program, text, running, name),
-        job_folders=job_folders.missing(host) if desired.hooks.job_folder else None,
+        job_folders=job_folders.missing(host) if desired.job_folder else None,
         gres_conf=_gres_conf(host, desired, place),
         slurmd=Slurmd(
             started=slurmd.started(host, time.time()),

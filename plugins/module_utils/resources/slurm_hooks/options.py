@@ -24,7 +24,7 @@ _PATHS = ("prolog_folder", "epilog_folder", "gres_file", "features_file", "slurm
 
 
 @options
-class Desired:
+class Desired(Settings):
     """``gres_file`` and ``features_file`` may be empty: then that file is not written."""
 
     _for_absent = _PATHS
@@ -86,14 +86,6 @@ class Desired:
         form=_PATH_OR_NONE,
     )
     slurm_conf: str = option("", "Where slurm.conf is, or will be. Found by itself in its usual places.", form=_PATH)
-    clocks: bool = option(True, "Raise the clocks of a job's GPUs, and return them to what was declared for the node.")
-    job_folder: bool = option(
-        True, "Give each job a folder of its own on the scratch, C(SCRATCH/jobs/JOBID), and remove it after the job."
-    )
-    end_processes: bool = option(True, "End processes that a job left on its GPUs.")
-    grace_seconds: float = option(
-        5.0, "Time between SIGTERM and SIGKILL for such a process.", bounds=(0, 120), unit="seconds"
-    )
     reconfigure: bool = option(
         False,
         "Run C(scontrol reconfigure), at which slurmctld and every slurmd read their files again, when Slurm has yet "
@@ -110,11 +102,6 @@ class Desired:
             object.__setattr__(self, name, getattr(self, name).rstrip("/"))
         if self.prolog_folder == self.epilog_folder:
             raise NodeError("option epilog_dir", "it is the folder of the prolog too", "give each its own folder")
-
-    @property
-    def hooks(self) -> Settings:
-        """What the hooks are to do."""
-        return Settings(self.clocks, self.job_folder, self.end_processes, self.grace_seconds)
 
     def hook_files(self) -> Tuple[Wanted, ...]:
         """The scripts."""

@@ -11,11 +11,12 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from ...core import declaration, managed_files
 from ...core.managed_files import MARKER, RemoveFile, Seen, Wanted, WriteFile
+from ...core.options import as_section
 from ...core.resource import Action, Plan, Refusal
 from ...slurm import hooks_conf
 from ...slurm.gres_conf import product_type
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
-from ...slurm.types import SECTION
+from ...slurm.types import SECTION, Settings
 from .advice import advice
 from .gres import configured, decide, too_few
 from .job_folders import MakeJobFolders
@@ -89,7 +90,7 @@ def _trust_notes(state: State) -> List[str]:
 
 def _section(state: State, desired: Desired) -> Dict[str, Any]:
     """What the hooks and gpu_settings read, and what ``state: absent`` has to take away again."""
-    hooks = dataclasses.asdict(desired.hooks)
+    hooks = as_section(Settings, desired)
     if state.scontrol is not None:
         hooks["scontrol"] = state.scontrol
     if desired.slurm_conf:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ...core.frozen import frozen, plain
+from ...core.frozen import frozen
+from ...core.options import option, options
 from .. import hosts
 from ..proc import Started
 from ..types import Job
@@ -43,23 +44,32 @@ STOP_SECONDS = 120.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 
-@frozen
+@options
 class Settings:
-    """What was declared. A value of a wrong kind counts as not given: a hook must not fail for it."""
+    """The options that the hooks need."""
 
-    word: str = "beeond"
-    mount_point: str = "/beeond"
-    start_seconds: int = 180
-    port_shift: int = 1000
-
-    @classmethod
-    def from_section(cls, section: Mapping[str, Any]) -> Settings:
-        given: Dict[str, Any] = {}
-        for name, default in plain(cls()).items():
-            value = section.get(name)
-            if isinstance(value, type(default)) and not isinstance(value, bool):
-                given[name] = value
-        return cls(**given)
+    word: str = option(
+        "beeond",
+        "The word in a job's comment or constraint by which it asks for a shared scratch.",
+        form=(r"[A-Za-z0-9_-]{1,32}", "word", "use letters, digits, _ and -"),
+    )
+    mount_point: str = option(
+        "/beeond",
+        "Folder of the mount points; that of a job is called by its number. It is made where it is not there, and "
+        "refused where others than root may write to it or something is mounted.",
+        form=(r"/[A-Za-z0-9][A-Za-z0-9._-]*", "folder right below /", "give a path such as /beeond"),
+    )
+    start_seconds: int = option(
+        180,
+        "How long the start may take. The other nodes of the job wait half a minute longer.",
+        bounds=(30, 900),
+        unit="seconds",
+    )
+    port_shift: int = option(
+        1000,
+        "Added to the ports of BeeGFS (8003 to 8008), with ten times the last digit of the job's number on top.",
+        bounds=(100, 20000),
+    )
 
 
 @frozen

@@ -14,6 +14,7 @@ from typing import Any, Mapping, Optional, Tuple
 from ...core import root_folders
 from ...core.frozen import replaced
 from ...core.host import Host
+from ...core.options import of_section
 from ...core.resource import NodeError
 from .. import proc
 from ..types import Job
@@ -30,7 +31,7 @@ def begin(host: Host, job: Job, section: Mapping[str, Any], declared_scratch: Op
 
     :raises NodeError: the job has none on this node; nothing of it is left here.
     """
-    settings = Settings.from_section(section)
+    settings = of_section(Settings, section)
     earlier = note.read(host, job.id)
     if earlier is not None and _in_use(host, earlier, job):
         return earlier

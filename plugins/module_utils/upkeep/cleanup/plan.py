@@ -9,9 +9,11 @@ from typing import Tuple
 
 from ...core import timer_unit
 from ...core.managed_files import Wanted
+from ...core.options import as_section
 from ...core.resource import Plan
 from ...core.timer_plan import absent, present
 from ...facts.nvml.binding import RUNTIME
+from ..leftovers.types import Settings
 from .options import Desired
 from .types import SERVICE, TIMER, UNIT, State
 
@@ -19,7 +21,7 @@ from .types import SERVICE, TIMER, UNIT, State
 def plan(state: State, desired: Desired) -> Plan:
     if not desired.present:
         return absent(UNIT, state.files, state.declared, state.timer)
-    return present(UNIT, state.files, state.declared, state.timer, wanted(desired), desired.section())
+    return present(UNIT, state.files, state.declared, state.timer, wanted(desired), as_section(Settings, desired))
 
 
 def wanted(desired: Desired) -> Tuple[Wanted, ...]:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, FrozenSet, Optional, Tuple
 
 from ...core.frozen import frozen
+from ...core.options import option, options
 from ...slurm.types import Jobs
 
 if TYPE_CHECKING:  # the arguments of every command load this module, also before a job
@@ -30,35 +31,50 @@ FRESH_SECONDS = 600.0
 _DAY = 86400.0
 
 
-@frozen
+_DAYS = (0, 3650)
+
+
+@options
 class Settings:
-    """``kinds``: what is looked for. After so many days without use: a kept cache of containers, an environment, a core
-    dump, and a file in /tmp or /dev/shm. ``keep_free_percent``: of the scratch; below it kept caches go, the oldest
-    first, however old they are. ``beside_jobs``: also while jobs run, what they cannot need."""
+    """The options that ``gpunode cleanup`` needs."""
 
-    kinds: Tuple[str, ...] = KINDS
-    cache_days: int = 30
-    environment_days: int = 90
-    core_days: int = 7
+    kinds: Tuple[str, ...] = option(
+        KINDS,
+        "What is looked for. V(gpu_processes) and V(stopped_containers) are told and never touched.",
+        choices=KINDS,
+    )
+    cache_days: int = option(
+        30,
+        "A cache of containers that is kept (option C(keep_cache) of M(trainyard.gpu_node.enroot)) goes after so long "
+        "without use.",
+        bounds=_DAYS,
+        unit="days",
+    )
+    environment_days: int = option(
+        90,
+        "A former build of an environment on the scratch goes after so long without use.",
+        bounds=_DAYS,
+        unit="days",
+    )
+    core_days: int = option(7, "A core dump goes after so long.", bounds=_DAYS, unit="days")
     # As systemd-tmpfiles has it for /tmp.
-    tmp_days: int = 10
-    keep_free_percent: int = 0
-    beside_jobs: bool = True
-
-    @classmethod
-    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
-        """A value of a wrong kind counts as not given; a person may have edited it."""
-        found: Dict[str, Any] = {}
-        for name in ("cache_days", "environment_days", "core_days", "tmp_days", "keep_free_percent"):
-            value = (section or {}).get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-                found[name] = value
-        kinds, beside = (section or {}).get("kinds"), (section or {}).get("beside_jobs")
-        if isinstance(kinds, (list, tuple)):
-            found["kinds"] = tuple(one for one in KINDS if one in kinds)
-        if isinstance(beside, bool):
-            found["beside_jobs"] = beside
-        return cls(**found)
+    tmp_days: int = option(
+        10,
+        "Files of users in C(/tmp) and C(/dev/shm) go after so long without use, when their users have neither a job "
+        "nor a process on the node.",
+        bounds=_DAYS,
+        unit="days",
+    )
+    keep_free_percent: int = option(
+        0,
+        "Share of the scratch that is to be free. Below it kept caches of users without jobs go too, the oldest first.",
+        bounds=(0, 95),
+        unit="percent",
+    )
+    beside_jobs: bool = option(
+        True,
+        "Whether it removes anything while jobs run. What they could need never goes then.",
+    )
 
     def days(self, kind: str) -> float:
         days = {CONTAINERS: self.cache_days, ENVIRONMENTS: self.environment_days, CORE_DUMPS: self.core_days}

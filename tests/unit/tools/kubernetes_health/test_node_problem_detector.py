@@ -20,9 +20,10 @@ from typing import Any, Dict, List, Tuple
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats import npd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import kubernetes, node_status
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import RANGES
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     HEALTHY,
     SICK,
@@ -138,7 +139,7 @@ def test_no_wrong_use_is_a_problem(shell: List[str], tmp_path: Path) -> None:
 
 def test_the_plugin_takes_each_interval_of_the_gate() -> None:
     (most,) = re.findall(r"most_valid=(\d+)", PLUGIN.read_text(encoding="utf-8"))
-    assert int(most) > RANGES["interval_seconds"][1] * 2.5
+    assert int(most) > described(Settings)["interval_seconds"].bounds[1] * 2.5
     assert node_status.PATH in PLUGIN.read_text(encoding="utf-8") and os.access(PLUGIN, os.X_OK)
 
 

@@ -15,12 +15,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.che
     types,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.checkpoint.plan import after, plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.settings import read
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Packages
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 URL = "https://a.blob.core.windows.net/c"
@@ -50,8 +51,8 @@ def test_without_azcopy_the_file_is_written_and_the_lack_is_told():
     text = found.actions[1].text
     assert "CHECKPOINT_CAP_MBPS=575\n" in text and "CHECKPOINT_DESTINATION=" + URL in text
     assert "/mnt/scratch/gpu_node-checkpoint-$(id -u)" in text and "AZCOPY_AUTO_LOGIN_TYPE=MSI" in text
-    settings = read(found.actions[0].content)
-    assert (settings.destination, settings.nodes, settings.account_egress_gbps) == (URL, 4, 20.0)
+    settings = of_section(Settings, found.actions[0].content)
+    assert (settings.destination, settings.nodes, settings.egress_gbps) == (URL, 4, 20.0)
 
 
 def test_azcopy_of_a_file_comes_with_its_library():

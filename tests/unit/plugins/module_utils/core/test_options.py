@@ -289,3 +289,17 @@ def test_single_values_are_checked_without_a_class():
 
 def test_secrets_are_looked_for_in_whatever_was_given():
     assert core.secrets(Wish, {"parts": 3}) == [] and core.secrets(Wish, {"parts": [{"source": "x"}]}) == ["x"]
+
+
+@pytest.mark.parametrize("power", [400, -400, "inf", "nan"])
+def test_a_number_that_no_float_can_hold_is_out_of_range(power):
+    value = float(power) if isinstance(power, str) else 10**400 if power > 0 else -(10**400)
+
+    @options
+    class Sizes:
+        rate: float = option(1.0, "A rate.", bounds=(0, 10))
+        count: int = option(1, "A count.", bounds=(0, 10))
+
+    for name in ("rate", "count") if isinstance(value, int) else ("rate",):
+        with pytest.raises(NodeError, match="is out of range"):
+            core.of(Sizes, {name: value})

@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import (
     processes,
     running,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job, Settings, SlurmNode, gpu_names
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job, SlurmNode, gpu_names
 
 STATES = ("IDLE", "MIXED", "ALLOCATED", "DRAIN", "DRAINING", "DOWN", "FAIL", "COMPLETING", "RESERVED", "CLOUD")
 FLAGS = st.frozensets(st.sampled_from(STATES), min_size=1, max_size=3)
@@ -130,16 +130,6 @@ def test_the_environment_of_slurmd_becomes_a_job():
     for name in ("SLURM_JOB_ID", "SLURM_JOB_UID"):
         with pytest.raises(NodeError, match="slurmd did not set it"):
             Job.from_environment(dict(environment, **{name: "../etc"}))
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(("clocks", "grace_seconds", "scontrol", "x")), st.integers() | st.text() | st.booleans()
-    )
-)
-def test_no_declaration_makes_a_hook_fail(section):
-    settings = Settings.from_section(section)
-    assert isinstance(settings.clocks, bool) and isinstance(settings.grace_seconds, float)
 
 
 # Processes --------------------------------------------------------------------------------------------

@@ -111,7 +111,6 @@ def test_a_job_that_never_asked_is_not_asked_for():
         ("", "a100&beeond", True),
     ):
         assert rules.asked(SETTINGS, Job(1, 1, comment=comment, features=features)) is expected
-    assert not rules.asked(Settings(word=""), Job(1, 1, comment="beeond"))
 
 
 def test_nothing_is_started_on_a_node_that_is_not_ready():
@@ -260,8 +259,3 @@ def test_a_note_is_read_as_it_was_written(tmp_path):
     note.forget(host, one)
     assert note.all_of(host) == () and note.read(host, 42) is None
     assert isinstance(plain(one)["nodes"], (list, tuple)) and isinstance(one, Instance)
-
-
-def test_settings_of_a_wrong_kind_count_as_not_given():
-    assert Settings.from_section({"word": 3, "start_seconds": True, "port_shift": "x"}) == Settings()
-    assert Settings.from_section({"word": "bee", "port_shift": 3000}).port_shift == 3000

@@ -26,7 +26,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
     WriteFile,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import as_section, of, of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit import (
     DisableTimer,
@@ -186,7 +186,7 @@ def test_the_timer_of_the_clean_up_goes_by_the_calendar():
 
 def test_what_is_declared_is_what_the_commands_read():
     wanted = of(cleanup.Desired, {"kinds": ["tmp_files"], "tmp_days": 2, "beside_jobs": False, "cache_days": 5})
-    read = Settings.from_section(wanted.section())
+    read = of_section(Settings, as_section(Settings, wanted))
     assert read == Settings(("tmp_files",), cache_days=5, tmp_days=2, beside_jobs=False)
     lease = of(node_lease.Desired, {"until": UNTIL, "on_expiry": ["/bin/x", "y"], "motd": False, "slurm_node": "n1"})
     assert Lease.from_section(lease.section()) == Lease(END, True, ("/bin/x", "y"), True, False, "n1")

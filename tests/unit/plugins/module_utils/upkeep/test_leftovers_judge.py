@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.root_folders import Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.judge import judge, removed
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.types import (
@@ -146,7 +147,7 @@ SETTINGS = st.builds(
     environment_days=st.integers(0, 60),
     core_days=st.integers(0, 60),
     tmp_days=st.integers(0, 60),
-    keep_free_percent=st.integers(0, 100),
+    keep_free_percent=st.integers(0, 95),
     beside_jobs=st.booleans(),
 )
 
@@ -200,5 +201,5 @@ def test_each_is_told_once_with_a_reason(seen, settings):
 
 def test_a_section_that_was_edited_by_hand_counts_as_not_given_where_it_cannot_be():
     edited = {"kinds": ["job_folders", "nonsense"], "tmp_days": "x", "core_days": True, "cache_days": -1}
-    assert Settings.from_section(edited) == Settings(kinds=(JOB_FOLDERS,))
-    assert Settings.from_section({"beside_jobs": False, "tmp_days": 3}) == Settings(beside_jobs=False, tmp_days=3)
+    assert of_section(Settings, edited) == Settings(kinds=(JOB_FOLDERS,))
+    assert of_section(Settings, {"beside_jobs": False, "tmp_days": 3}) == Settings(beside_jobs=False, tmp_days=3)

@@ -16,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import as_section, of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Outcome
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.options import Desired
@@ -33,7 +34,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.s
 AZURE = State(azure=True, running=True)
 DONE = State(
     unit=boot_unit.Seen(text=UNIT.text(), enabled=True),
-    declared=Desired().section("azure"),
+    declared=dict(as_section(Settings, Desired()), provider="azure"),
     azure=True,
     running=True,
     active=True,
@@ -52,9 +53,9 @@ def test_a_machine_of_azure_gets_the_service():
 
 
 def test_what_is_declared_is_what_the_service_reads():
-    assert Settings.from_section(Desired(lead_minutes=7, reboot="tell", approve=True).section("azure")) == Settings(
-        provider="azure", lead_minutes=7, reboot="tell", approve=True
-    )
+    assert of_section(
+        Settings, dict(as_section(Settings, Desired(lead_minutes=7, reboot="tell", approve=True)), provider="azure")
+    ) == Settings(provider="azure", lead_minutes=7, reboot="tell", approve=True)
 
 
 def test_diff_mode_shows_the_section_as_it_is_and_as_it_will_be():

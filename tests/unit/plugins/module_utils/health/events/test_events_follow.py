@@ -18,7 +18,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import follow, memory, settle
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.memory import Known, Memory, Note
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import RANGES, Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settle import Proof
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault, History
@@ -622,18 +621,6 @@ def test_a_memory_is_bounded():
     for number in range(1000):
         known = known.noted(NOW, ("x" * 1000,)).drained_for(("e{0}".format(number),))
     assert len(known.notes) == 50 and len(known.drained) == 64 and max(len(one.text) for one in known.notes) == 300
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(sorted(Settings.__dataclass_fields__)),
-        st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.booleans() | st.lists(st.text(max_size=3)),
-    )
-)
-def test_no_declaration_makes_the_service_fail(section):
-    found = Settings.from_section(section)
-    assert all(least <= getattr(found, name) <= most for name, (least, most) in RANGES.items())
-    assert found.provider in ("azure", "command", "none") and found.reboot in ("drain", "tell", "ignore")
 
 
 # What has to be proved ----------------------------------------------------------------------------------

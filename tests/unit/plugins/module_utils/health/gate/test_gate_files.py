@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -20,7 +19,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.moment imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, kubernetes, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import RANGES, Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import FIELD_MANAGER
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Api
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
@@ -98,27 +96,6 @@ def test_a_history_is_bounded_and_keeps_the_last_drain_and_the_resumes_of_a_day(
 @given(VERDICTS)
 def test_any_verdict_goes_into_a_history(one):
     assert Entry.of(one).outcome is one.outcome
-
-
-# Settings -----------------------------------------------------------------------------------------------
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from([field.name for field in dataclasses.fields(Settings)]),
-        st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.booleans() | st.lists(st.text(max_size=3)),
-    )
-)
-def test_no_declaration_makes_a_hook_fail(section):
-    found = Settings.from_section(section)
-    for field in dataclasses.fields(Settings):
-        assert type(getattr(found, field.name)) is type(field.default)
-    assert all(least <= getattr(found, name) <= most for name, (least, most) in RANGES.items())
-
-
-def test_what_was_declared_holds():
-    wanted = Settings(drain=False, drained_percent=50.0, keepalive=("jetpack", "keepalive", "6h"), resume_after=5)
-    assert Settings.from_section(json.loads(json.dumps(dataclasses.asdict(wanted)))) == wanted
 
 
 # Files of a verdict -------------------------------------------------------------------------------------

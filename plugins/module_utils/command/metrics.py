@@ -13,6 +13,7 @@ import sys
 from ..core import declaration, managed_files
 from ..core.frozen import replaced
 from ..core.host import Host
+from ..core.options import of_section
 from ..core.resource import NodeError
 from ..facts.nvml.status import Status
 from ..metrics import look, render
@@ -26,7 +27,7 @@ _ANSWERS = (Status.OK.value, Status.PARTIAL.value, Status.NO_GPU.value)
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    settings = of_section(Settings, declaration.read(host).get(SECTION))
     if arguments.activity is not None:
         within("--activity", arguments.activity, ACTIVITY_RANGE, "seconds")
         settings = replaced(settings, activity_seconds=arguments.activity)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..core.options import of_section
 from ..metrics import jobs, owners, places, profiling
 from ..metrics.settings import DCGM, SECTION, Settings
 from ..slurm import jobs as notes
@@ -17,7 +18,7 @@ _LOCK_SECONDS = 6.0
 
 
 def begun(hook: Hook, job: Job, note: Running) -> None:
-    settings = Settings.from_section(hook.section(SECTION))
+    settings = of_section(Settings, hook.section(SECTION))
     host = hook.host
     if settings.jobs:
 
@@ -32,7 +33,7 @@ def begun(hook: Hook, job: Job, note: Running) -> None:
 
 
 def over(hook: Hook, note: Running) -> None:
-    settings = Settings.from_section(hook.section(SECTION))
+    settings = of_section(Settings, hook.section(SECTION))
     host = hook.host
     what = "telling the metrics that the job is over"
     hook.step(what, _LOCK_SECONDS, lambda: jobs.keep(host, str(note.id), ()))

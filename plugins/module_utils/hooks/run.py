@@ -120,8 +120,10 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
 
 
 def _begin(hook: Hook, job: Job, folder: Optional[str]) -> Running:
-    names = {"user": job.user, "account": job.account, "partition": job.partition}
-    note = Running(job.id, job.uid, _gpus(hook, job), folder, job.sluid, **names)
+    gpus = _gpus(hook, job)
+    note = Running(
+        job.id, job.uid, gpus, folder, job.sluid, user=job.user, account=job.account, partition=job.partition
+    )
     hook.step("noting the job", _LOCK_SECONDS, lambda: jobs.begin(hook.host, note))
     return note
 

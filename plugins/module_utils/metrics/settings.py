@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
-
-from ..core.frozen import frozen
+from ..core.options import found, option, options
 
 SECTION = "gpu_metrics"
 AUTO, DCGM, NVML = SOURCES = ("auto", "dcgm", "nvml")
@@ -17,29 +15,33 @@ ACTIVITY_RANGE = (0.1, 10.0)
 INTERVAL_RANGE = (10, 3600)
 
 
-@frozen
+@options
 class Settings:
-    """As in the options of the resource; ``source`` and both files are what was found on the node.
-    ``interval_seconds`` None: an earlier version declared the section."""
+    """The options that the command and the hooks need; ``source`` and both files are as a converge found them."""
 
-    source: str = ""
-    textfile: str = ""
-    activity_seconds: float = 1.0
-    jobs: bool = True
-    profiling: str = PROFILING
-    interval_seconds: Optional[int] = None
-    owners_textfile: str = ""
-
-    @classmethod
-    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
-        """A value of a wrong kind counts as not given: a hook must not fail for it."""
-        known = section or {}
-        seconds, jobs, interval = (known.get(name) for name in ("activity_seconds", "jobs", "interval_seconds"))
-        names = ("source", "textfile", "profiling", "owners_textfile")
-        given: Dict[str, Any] = {name: known[name] for name in names if isinstance(known.get(name), str)}
-        if isinstance(interval, int) and not isinstance(interval, bool):
-            given["interval_seconds"] = min(INTERVAL_RANGE[1], max(INTERVAL_RANGE[0], interval))
-        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
-            least, most = ACTIVITY_RANGE
-            return cls(activity_seconds=min(most, max(least, float(seconds))), jobs=jobs is not False, **given)
-        return cls(jobs=jobs is not False, **given)
+    source: str = found("")
+    textfile: str = found("")
+    owners_textfile: str = found("")
+    interval_seconds: int = option(30, "Time between two looks at the GPUs.", bounds=INTERVAL_RANGE, unit="seconds")
+    activity_seconds: float = option(
+        1.0,
+        "How long the activity of tensor cores, memory and links is counted in each look, where NVML tells it (Hopper "
+        "and newer). For O(source=nvml).",
+        bounds=ACTIVITY_RANGE,
+        unit="seconds",
+    )
+    jobs: bool = option(
+        True,
+        "Tell which job of Slurm has which GPU. Prolog and epilog of M(trainyard.gpu_node.slurm_hooks) write it into "
+        "C(/run/gpu_node/gpu_jobs), where dcgm-exporter reads it too (label C(hpc_job)).",
+    )
+    profiling: str = option(
+        PROFILING,
+        [
+            "A word. While a job runs that has it in its comment or among its features (C(sbatch --comment "
+            "profiling)), the counters of the hardware are left to its profiler: DCGM pauses them, and our own look "
+            "leaves them out.",
+            "Empty: never.",
+        ],
+        form=("|[A-Za-z0-9_-]{1,40}", "one word", "use letters, digits, _ and -"),
+    )

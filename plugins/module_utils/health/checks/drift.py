@@ -34,6 +34,7 @@ SETTINGS: Mapping[str, str] = {
     "checkpoint": "checkpoints.settings",
     "cleanup": "upkeep.leftovers.types",
     "cloud_events": "health.events.settings",
+    "gpu_metrics": "metrics.settings",
     "health_gate": "health.gate.settings",
     "slurm_hooks": "slurm.types",
 }

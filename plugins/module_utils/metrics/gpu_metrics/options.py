@@ -10,7 +10,7 @@ from typing import Tuple
 from ...core.options import option, options, state
 from ...core.resource import NodeError
 from ...facts.dcgm import FIELD
-from ..settings import ACTIVITY_RANGE, AUTO, DCGM, INTERVAL_RANGE, NVML, PROFILING, SOURCES
+from ..settings import AUTO, DCGM, NVML, SOURCES, Settings
 
 _FILE = r"/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]*[A-Za-z0-9._+@-]"
 _PROM = (
@@ -24,7 +24,7 @@ _PORT = r"[1-9][0-9]{0,4}"
 
 
 @options
-class Desired:
+class Desired(Settings):
     """:raises NodeError: something of it cannot be."""
 
     _for_absent = ("textfile", "owners_textfile")
@@ -45,14 +45,6 @@ class Desired:
         ],
         choices=SOURCES,
     )
-    interval_seconds: int = option(30, "Time between two looks at the GPUs.", bounds=INTERVAL_RANGE, unit="seconds")
-    activity_seconds: float = option(
-        1.0,
-        "How long the activity of tensor cores, memory and links is counted in each look, where NVML tells it (Hopper "
-        "and newer). For O(source=nvml).",
-        bounds=ACTIVITY_RANGE,
-        unit="seconds",
-    )
     textfile: str = option(
         "",
         [
@@ -61,11 +53,6 @@ class Desired:
             "C(/var/lib/prometheus/node-exporter), or C(/var/lib/node_exporter/textfile_collector).",
         ],
         form=_PROM,
-    )
-    jobs: bool = option(
-        True,
-        "Tell which job of Slurm has which GPU. Prolog and epilog of M(trainyard.gpu_node.slurm_hooks) write it into "
-        "C(/run/gpu_node/gpu_jobs), where dcgm-exporter reads it too (label C(hpc_job)).",
     )
     owners: bool = option(
         True,
@@ -84,16 +71,6 @@ class Desired:
             "node exporter reads. Without such a folder nothing is written.",
         ],
         form=_PROM,
-    )
-    profiling: str = option(
-        PROFILING,
-        [
-            "A word. While a job runs that has it in its comment or among its features (C(sbatch --comment "
-            "profiling)), the counters of the hardware are left to its profiler: DCGM pauses them, and our own look "
-            "leaves them out.",
-            "Empty: never.",
-        ],
-        form=("|[A-Za-z0-9_-]{1,40}", "one word", "use letters, digits, _ and -"),
     )
     fields: Tuple[str, ...] = option(
         (),

@@ -9,10 +9,11 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ...core import folder_given, managed_files, timer_unit
 from ...core.managed_files import RemoveFile
+from ...core.options import as_section
 from ...core.resource import Action, Plan, Refusal, sentence
 from ...core.timer_plan import absent, declare, present
 from ...facts import dcgm
-from ..settings import AUTO, DCGM, NVML, SECTION
+from ..settings import AUTO, DCGM, NVML, SECTION, Settings
 from . import texts
 from .options import Desired
 from .types import EXPORTERS, TABLE, TIMER, TMPFILES, UNIT, StartExporter, State
@@ -109,15 +110,12 @@ def _released(state: State, actions: Sequence[Action]) -> List[Action]:
 
 
 def _section(state: State, desired: Desired, chosen: str) -> Dict[str, Any]:
-    return {
-        "source": chosen,
-        "textfile": state.textfile if chosen == NVML else "",
-        "activity_seconds": desired.activity_seconds,
-        "interval_seconds": desired.interval_seconds,
-        "jobs": desired.jobs,
-        "profiling": desired.profiling,
-        "owners_textfile": state.owners,
-    }
+    return dict(
+        as_section(Settings, desired),
+        source=chosen,
+        textfile=state.textfile if chosen == NVML else "",
+        owners_textfile=state.owners,
+    )
 
 
 def _notes(state: State, desired: Desired) -> Tuple[str, ...]:

@@ -24,7 +24,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints imp
     files,
     launch,
     measured,
-    settings,
     throttle,
     whole,
     words,
@@ -474,8 +473,3 @@ def test_the_last_success_stays_where_a_copy_failed():
     assert 'gpu_node_checkpoint_failed{way="put"} 1' in failed and "checkpoint_bytes" not in failed
     both = measured.text(failed, "get", Done(2, 100, 4.0), 200.0)
     assert both.count("last_success_timestamp_seconds{") == 2
-
-
-def test_what_a_person_wrote_into_the_section_is_passed_over():
-    found = settings.read({"nodes": "four", "keep": 3, "account_ingress_gbps": 25, "odd": 1, "destination": None})
-    assert (found.nodes, found.keep, found.account_ingress_gbps, found.destination) == (1, 3, 25.0, "")

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import jobs, owners
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics import texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.settings import Settings
@@ -160,8 +161,8 @@ def test_a_hook_sees_the_job_of_another_hook_that_was_before_it(host):
 
 
 def test_settings_of_a_wrong_kind_write_nothing():
-    assert Settings.from_section({"owners_textfile": 7}).owners_textfile == ""
-    assert Settings.from_section({"owners_textfile": PROM}).owners_textfile == PROM
+    assert of_section(Settings, {"owners_textfile": 7}).owners_textfile == ""
+    assert of_section(Settings, {"owners_textfile": PROM}).owners_textfile == PROM
 
 
 # The real programs ------------------------------------------------------------------------------------

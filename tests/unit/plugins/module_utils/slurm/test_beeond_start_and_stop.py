@@ -45,6 +45,13 @@ _FORK = multiprocessing.get_context("fork")
 FIRST = os.getpid() * 100
 
 
+@pytest.fixture(autouse=True)
+def shorter_starts(monkeypatch):
+    """A test does not wait for the shortest time that users may give. The prologs of a test are forks of it."""
+    options = rules.Settings._own_options
+    monkeypatch.setitem(options, "start_seconds", options["start_seconds"]._replace(bounds=(1, 900)))
+
+
 class Node(Host):
     def path(self, path):
         fake = not path.startswith("/proc") or path.startswith(("/proc/self/mountinfo", "/proc/mounts", "/proc/sys/"))

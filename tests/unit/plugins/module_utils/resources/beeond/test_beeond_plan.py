@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import Files, MakeFolder, Seen
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import as_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.beeond.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.beeond.plan import plan, wanted
@@ -20,6 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.beeon
     State,
     WriteAuth,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond import rules
 
 KEY = "0123456789abcdef"
 WISH = Desired(auth_secret=KEY)
@@ -28,7 +30,12 @@ FILES = Files(tuple((one.path, Seen("file", one.text, one.mode)) for one in want
 
 
 def done(**more):
-    content = dict(WISH.section(), files=sorted(PATHS), made_folders=["/beeond"], built={"kernel": "6.1", "ofed": ""})
+    content = dict(
+        as_section(rules.Settings, WISH),
+        files=sorted(PATHS),
+        made_folders=["/beeond"],
+        built={"kernel": "6.1", "ofed": ""},
+    )
     made = {"module": True, "point_there": True, "auth": "same", "files": replaced(FILES, made_folders=("/beeond",))}
     return replaced(FRESH, declared=content, **dict(made, **more))
 

@@ -20,8 +20,9 @@ INSTANCE = ("GPU_I_ID", "GPU_I_PROFILE")
 #: One GPU of the fleet, and one GPU or instance.
 WHOLE = "cluster, hostname, gpu"
 PLACE = WHOLE + ", GPU_I_ID"
-#: Seconds between two evaluations, by the group; what is summed up over time is multiplied by them.
-STEP, NODE_STEP, SLOW_STEP = 30, 60, 300
+#: Seconds between two evaluations, by the group; what is summed up over time is multiplied by them. What no alert and
+#: no total needs at once is evaluated less often: a rule costs the same for each evaluation, whatever it reads.
+STEP, NODE_STEP, RARE_STEP, SLOW_STEP = 30, 60, 120, 300
 
 
 class Rule(NamedTuple):
@@ -136,8 +137,11 @@ _SLOWED: Dict[str, str] = {
 
 
 _EVENT = 'label_replace(DCGM_EXP_CLOCK_EVENTS_COUNT{{clock_event="{0}"}} > 0, "reason", "{1}", "", "") * 0 + 1'
-#: Reasons for which a GPU of a job is slower than it could be; idle is not one.
-SLOWED = (*_SLOWED.values(), "sync_boost", "application_clocks_setting")
+#: Reasons for which a GPU of a job is slower than it could be, the ones that explain most first; idle is not one.
+SLOWED = (
+    *("hardware_thermal_slowdown", "hardware_power_brake_slowdown", "hardware_slowdown"),
+    *("software_thermal_slowdown", "software_power_cap", "sync_boost", "application_clocks_setting"),
+)
 
 
 def _slowed() -> str:
@@ -238,10 +242,13 @@ def _job(name: str, how: str, of: str) -> Rule:
 
 
 def _job_slowed() -> Rule:
-    """One reason after the other: two jobs may share a GPU, and a GPU may have two reasons."""
-    gpus = "group by (hpc_job, {0}) (gpu_node:gpu_job)".format(WHOLE)
-    one = 'count by (cluster, hpc_job, reason) ({0} * on ({1}) group_left (reason) gpu_node:gpu_slowed{{reason="{2}"}})'
-    return Rule("gpu_node:job_slowed_gpus", " or ".join(one.format(gpus, WHOLE, reason) for reason in SLOWED))
+    """Each GPU counts once, for the first of its reasons. Two jobs may share a GPU, so it may have only one here."""
+    first = " or on ({0}) ".format(WHOLE).join('gpu_node:gpu_slowed{{reason="{0}"}}'.format(one) for one in SLOWED)
+    jobs = "group by (hpc_job, {0}) (gpu_node:gpu_job)".format(WHOLE)
+    return Rule(
+        "gpu_node:job_slowed_gpus",
+        "count by (cluster, hpc_job, reason) ({0} * on ({1}) group_left (reason) ({2}))".format(jobs, WHOLE, first),
+    )
 
 
 _IDLE = 0.05
@@ -254,17 +261,21 @@ def _fleet() -> List[Rule]:
     active = "gpu_node:gpu_active_of_job:ratio"
     on = "on ({0})".format(PLACE)
     idle = "{0} < {1}".format(active, _IDLE)
-    long = "max_over_time({0}[30m]) < {1} and {2} {0} offset 30m and {2} {0}".format(active, _IDLE, on)
+    wasted = "gpu_node:gpu_wasted_by_job:ratio"
     states = (
         ("unallocated", "{0} unless {1} {2}".format(parts, on, job)),
         ("busy", "{0} and {1} ({2} >= {3})".format(parts, on, active, _IDLE)),
-        ("idle", "{0} and {1} ({2}) unless {1} ({3})".format(parts, on, idle, long)),
-        ("wasted", "{0} and {1} ({2})".format(parts, on, long)),
+        ("idle", "{0} and {1} ({2}) unless {1} {3}".format(parts, on, idle, wasted)),
+        ("wasted", "{0} and {1} {2}".format(parts, on, wasted)),
         ("unknown", "{0} and {1} {2} unless {1} {3}".format(parts, on, job, active)),
     )
     counted = 'label_replace(round(sum by (cluster, profile) ({0}), 0.001), "state", "{1}", "", "")'
     return [
         Rule(active, "gpu_node:gpu_busy:ratio and {0} {1}".format(on, job)),
+        Rule(
+            wasted,
+            "max_over_time({0}[30m]) < {1} and {2} {0} offset 30m and {2} ({3})".format(active, _IDLE, on, idle),
+        ),
         Rule("gpu_node:fleet_gpus", " or ".join(counted.format(expr, name) for name, expr in states)),
     ]
 
@@ -273,18 +284,32 @@ def _fleet() -> List[Rule]:
 BANDS = ("0.05", *("{0:.1f}".format(tenth / 10) for tenth in range(1, 10)), "1")
 
 
+#: What alerts and totals need at once, and counters and settings that seldom change. The others are in between.
+_NOW = ("busy", "sm_active", "tensor_active", "memory_used", "power", "up")
+_RARELY = (
+    *("memory_total", "power_limit", "energy", "row_remap_failed", "row_remap_pending"),
+    *("uncorrected_errors_total", "pcie_replays_total", "nvlink_errors_total"),
+)
+
+
+def _step(record: str) -> int:
+    name = record.split(":")[1].replace("gpu_", "", 1)
+    return STEP if name in _NOW else RARE_STEP if name in _RARELY else NODE_STEP
+
+
 def groups() -> List[Tuple[str, int, List[Rule]]]:
     """Name, seconds between two evaluations, rules. A group reads what the ones before it wrote."""
     gpus = [Rule("gpu_node:" + name, _either(dcgm, ours)) for name, dcgm, ours in PARTS]
     gpus += [Rule("gpu_node:" + name, _either(dcgm, ours, ())) for name, dcgm, ours in WHOLES]
-    gpus.append(Rule("gpu_node:gpu_slowed", _slowed()))
     gpus.append(Rule("gpu_node:gpu_nvlink_errors_total", _nvlink_errors()))
-    gpus.append(Rule("gpu_node:gpu_job", _jobs()))
-    gpus.append(Rule("gpu_node:gpu_share:ratio", _SHARES))
-    gpus.append(
-        # The busiest of its instances, where it has these.
-        Rule("gpu_node:whole_gpu_busy:ratio", "max by ({0}) (gpu_node:gpu_busy:ratio)".format(_labels()))
-    )
+    by_step = {step: [one for one in gpus if _step(one.record) == step] for step in (STEP, NODE_STEP, RARE_STEP)}
+    by_step[STEP] += [
+        Rule("gpu_node:gpu_slowed", _slowed()),
+        Rule("gpu_node:gpu_job", _jobs()),
+        Rule("gpu_node:gpu_share:ratio", _SHARES),
+    ]
+    # The busiest of its instances, where it has these.
+    whole = Rule("gpu_node:whole_gpu_busy:ratio", "max by ({0}) (gpu_node:gpu_busy:ratio)".format(_labels()))
     bands = [
         Rule(
             "gpu_node:fleet_busy_gpus:bucket",
@@ -297,8 +322,6 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
         Rule("gpu_node:gpu_job_share:ratio", _HELD),
         Rule("gpu_node:job_gpus", "round(sum by (cluster, hpc_job) (gpu_node:gpu_job_share:ratio), 0.001)"),
         _job("busy:ratio", "avg", "gpu_busy:ratio"),
-        _job("sm_active:ratio", "avg", "gpu_sm_active:ratio"),
-        _job("tensor_active:ratio", "avg", "gpu_tensor_active:ratio"),
         # All power of a GPU is that of the jobs that have it or its instances.
         Rule(
             "gpu_node:job_power:watts",
@@ -307,6 +330,11 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
                 WHOLE
             ),
         ),
+        *_fleet(),
+    ]
+    more_of_jobs = [
+        _job("sm_active:ratio", "avg", "gpu_sm_active:ratio"),
+        _job("tensor_active:ratio", "avg", "gpu_tensor_active:ratio"),
         _job("memory_used:bytes", "sum", "gpu_memory_used:bytes"),
         # The least busy of its GPUs: one that waits for the others, or that nobody uses.
         _job("busy_least:ratio", "min", "gpu_busy:ratio"),
@@ -349,8 +377,11 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
         Rule("gpu_node:fleet_gpu_hours:7d", "sum_over_time(gpu_node:fleet_gpus[7d]) * {0} / 3600".format(STEP)),
     ]
     return [
-        ("gpu_node_gpus", STEP, gpus),
-        ("gpu_node_jobs", STEP, [*of_jobs, *_fleet(), *bands]),
+        ("gpu_node_gpus", STEP, by_step[STEP]),
+        ("gpu_node_gpus_more", NODE_STEP, by_step[NODE_STEP]),
+        ("gpu_node_gpus_rare", RARE_STEP, by_step[RARE_STEP]),
+        ("gpu_node_jobs", STEP, of_jobs),
+        ("gpu_node_jobs_more", NODE_STEP, [*more_of_jobs, whole, *bands]),
         ("gpu_node_nodes", NODE_STEP, of_nodes),
         ("gpu_node_over_time", SLOW_STEP, over_time),
     ]

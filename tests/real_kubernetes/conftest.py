@@ -21,7 +21,7 @@ _REPORTED: List[str] = []
 def pytest_terminal_summary(terminalreporter: object) -> None:
     if _REPORTED:
         terminalreporter.section("measured and not served")  # type: ignore[attr-defined]
-        for line in _REPORTED:
+        for line in dict.fromkeys(_REPORTED):
             terminalreporter.line(line)  # type: ignore[attr-defined]
 
 

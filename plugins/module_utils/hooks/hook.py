@@ -73,6 +73,10 @@ class Hook:
     def more_time(self, seconds: float) -> None:
         self._deadline += seconds
 
+    def left(self) -> float:
+        """Seconds that all further steps have together."""
+        return max(0.0, self._deadline - time.monotonic())
+
     def step(self, what: str, seconds: float, act: Callable[[], Value]) -> Optional[Value]:
         """A step that may fail, take too long, or find no time left, without holding the job: then None."""
         return self._guarded(what, min(seconds, self._deadline - time.monotonic()), act)

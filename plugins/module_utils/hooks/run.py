@@ -66,7 +66,9 @@ def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
     except Exception as error:
         hook.tell("the scratch was not looked at: {0}: {1}; report this as a bug.".format(type(error).__name__, error))
     if host.locked(ACTIVE_LOCK):
-        hook.step("waiting for active checks", ACTIVE_SECONDS + 5.0, lambda: _wait_for_active_checks(hook))
+        # The health check keeps its time, however long the job had to wait for the lock of another hook.
+        seconds = max(0.0, min(ACTIVE_SECONDS, hook.left() - HEALTH_SECONDS))
+        hook.step("waiting for active checks", seconds + 5.0, lambda: _wait_for_active_checks(hook, seconds))
     if not _healthy(hook, job):
         hook.step("forgetting the job", _LOCK_SECONDS, lambda: jobs.undo(host, job.id))
         return 1, hook.report
@@ -288,13 +290,13 @@ def _on_lost_scratch(hook: Hook, path: str) -> bool:
     return True
 
 
-def _wait_for_active_checks(hook: Hook) -> None:
+def _wait_for_active_checks(hook: Hook, seconds: float) -> None:
     """A run of active checks (``gpunode health --active``) fills the memory of all GPUs, so a job that starts beside it
     fails or is slow. From the note of this job on it begins no other check, and the current one may end within this
     time. It costs the node nothing if it does not: the job starts all the same.
     """
     began = time.monotonic()
-    while time.monotonic() - began < ACTIVE_SECONDS:
+    while time.monotonic() - began < seconds:
         time.sleep(_POLL_SECONDS)
         if not hook.host.locked(ACTIVE_LOCK):
             text = "the job waited {0:.1f} s until a run of active checks (gpunode health --active) had ended"
@@ -304,7 +306,7 @@ def _wait_for_active_checks(hook: Hook) -> None:
         "a run of active checks (gpunode health --active) still loads this node after {0:g} s; the job starts beside "
         "it, and may find GPU memory in use; drain a node before such a run"
     )
-    hook.tell(text.format(ACTIVE_SECONDS))
+    hook.tell(text.format(seconds))
 
 
 def _healthy(hook: Hook, job: Job) -> bool:

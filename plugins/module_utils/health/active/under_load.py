@@ -91,6 +91,8 @@ def findings(loads: Sequence[Load]) -> List[Finding]:
     """
     found = [finding for load in loads for finding in _of_gpu(load)]
     brakes = [one for one in found if one.code == _code(_BRAKE)]
+    # A brake of a moment on the other GPUs does not hide that of one GPU which lasts.
+    brakes = [one for one in brakes if one.outcome is Outcome.FAIL] or brakes
     if len(brakes) < 2 or 2 * len(brakes) <= sum(1 for load in loads if load.samples):
         return found
     failed = any(one.outcome is Outcome.FAIL for one in brakes)
@@ -124,7 +126,7 @@ def _of_gpu(load: Load) -> List[Finding]:
             1 for one in load.samples if one in looks or one.power_watts is None or one.power_watts >= _HIGH * highest
         )
         if not lasting and reason.name != _OF_A_MOMENT and len(looks) >= max(_FEWEST_WITH_IT, _SHARE * high):
-            lasting, count, when = True, high, " at high power"
+            lasting, count, when = True, high, " at high power or slowed down"
         outcome, action = (reason.outcome, reason.action) if lasting else (Outcome.WARN, Remedy.WATCH)
         told = _REASON.format(len(looks), count, when, reason.text)
         code = _code(reason.name)

@@ -39,10 +39,12 @@ _MAIN, _BINDING = "__main__.py", "pynvml.py"
 # What comes before the text of the controller's __main__.py.
 _IMPORTER = """import marshal
 import mmap
+import os
 import sys
 from importlib._bootstrap_external import MAGIC_NUMBER
 from importlib.machinery import ModuleSpec
 
+BUILD = {build!r}
 MAGIC = {magic!r}
 INDEX = {index!r}
 SOURCE = {source!r}
@@ -51,7 +53,7 @@ SOURCE = {source!r}
 class Bytecode:
     place = "/library.code"
 
-    # A process keeps the file that it began with, also when another release replaces it.
+    # A process keeps the file that it began with, also when a rename puts another release in its place.
     def __init__(self, content):
         self.content = content
         self.index = marshal.loads(content[slice(*INDEX)])
@@ -84,6 +86,9 @@ class Library:
     def __init__(self, path):
         with open(path, "rb") as stream:
             content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        restarted = os.environ.pop("GPUNODE_RESTARTED", None)
+        if content[slice(*BUILD[1])] != BUILD[0]:
+            restart(path, restarted)
         self.path = path
         self.modules = (Bytecode if MAGIC_NUMBER == MAGIC else Text)(content)
 
@@ -103,6 +108,14 @@ class Library:
 
     def exec_module(self, module):
         exec(self.modules.code(module.__name__), module.__dict__)
+
+
+def restart(path, again):
+    # Another release took the place of this one after Python had read this text from it.
+    if again:
+        sys.exit("gpunode: {{0}} is damaged; run site.yml or 'gpunode converge' to install it again.".format(path))
+    os.environ["GPUNODE_RESTARTED"] = "1"
+    os.execv(sys.executable, [sys.executable, "-I", path, *sys.argv[1:]])
 
 
 sys.meta_path.insert(0, Library(__loader__.archive))
@@ -135,10 +148,13 @@ def with_bytecode(source: bytes, python: str) -> bytes:
             index[name[: -len(".__init__")] if package else name] = (package, size, size + len(codes[-1]))
             size += len(codes[-1])
         begin = _stored(archive, CODE, b"".join(codes))
+        build = hashlib.sha256(b"".join([source, python.encode(), importlib.util.MAGIC_NUMBER])).digest()
+        build_at = _stored(archive, CODE + ".build", build)
         listed = marshal.dumps({name: (one[0], begin + one[1], begin + one[2]) for name, one in index.items()})
         index_at = _stored(archive, CODE + ".index", listed)
         source_at = _stored(archive, SOURCE, source)
         importer = _IMPORTER.format(
+            build=(build, (build_at, build_at + len(build))),
             magic=importlib.util.MAGIC_NUMBER,
             index=(index_at, index_at + len(listed)),
             source=(source_at, source_at + len(source)),

@@ -395,7 +395,7 @@ def test_a_reason_counts_in_the_looks_at_high_power(looks, outcome):
         compute.Seen(Readings("x"), (), (under_load.Load("GPU 1", "gpu1", samples),)), expected()
     ).findings
     assert (finding.outcome.value, finding.key) == (outcome, "gpu1")
-    assert ("in 3 of 5 looks at high power" in finding.reason) == (outcome == "fail")
+    assert ("in 3 of 5 looks at high power or slowed down" in finding.reason) == (outcome == "fail")
 
 
 @pytest.mark.parametrize(
@@ -422,6 +422,20 @@ def test_a_power_brake_of_most_gpus_is_one_of_the_node(braked, looks, expected_f
         assert str(found[0]).startswith(
             "this node: the machine asserts the power brake of {0} of 8 GPUs".format(braked)
         )
+
+
+@pytest.mark.parametrize("moments", [0, 2, 4, 7])
+def test_brakes_of_a_moment_do_not_hide_one_gpu_that_brakes_all_the_time(moments):
+    loads = []
+    for gpu in range(8):
+        looks = 8 if gpu == 0 else 1 if gpu <= moments else 0
+        samples = tuple(under_load.Sample(1400, 390.0, 60, (BRAKE,) if look < looks else ()) for look in range(8))
+        loads.append(under_load.Load("GPU {0}".format(gpu), "gpu{0}".format(gpu), samples))
+    found = compute.judge(compute.Seen(Readings("x"), (), tuple(loads)), expected()).findings
+    assert [(one.outcome.value, one.key) for one in found] == [
+        ("fail", "gpu0"),
+        *(("warn", "gpu{0}".format(gpu)) for gpu in range(1, moments + 1)),
+    ]
 
 
 def test_the_only_gpu_of_a_node_has_its_own_power_brake():

@@ -165,6 +165,38 @@ def test_a_process_imports_from_the_file_that_it_began_with(tmp_path):
     assert subprocess.check_output([sys.executable, "-I", str(path)], text=True).split()[0] == "first"
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_release_that_is_installed_while_python_starts_is_the_one_that_runs(tmp_path, damaged):
+    """Python reads __main__ from one release, and the code would be read from the next, at the places of the first."""
+    path, new = tmp_path / "a.pyz", tmp_path / "new"
+    path.write_bytes(with_bytecode(application("first")[0], sys.executable))
+    content = bytearray(with_bytecode(application("second, with another size")[0], sys.executable))
+    if damaged:
+        with zipfile.ZipFile(str(path)) as archive:
+            info = archive.getinfo("library.code.build")
+        content = bytearray(path.read_bytes())
+        content[info.header_offset + len(info.FileHeader())] ^= 1
+    new.write_bytes(bytes(content))
+    start = (
+        "import os, sys, zipimport\n"
+        "path, new = sys.argv[1:]\n"
+        "begin = zipimport.zipimporter(path)\n"
+        "code = begin.get_code('__main__')\n"
+        "os.replace(new, path)\n"
+        "sys.argv = [path]\n"
+        "exec(code, {'__name__': '__main__', '__loader__': begin})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", start, str(path), str(new)], capture_output=True, text=True, check=False
+    )
+    if damaged:
+        assert done.returncode == 1 and done.stderr == (
+            "gpunode: {0} is damaged; run site.yml or 'gpunode converge' to install it again.\n".format(path)
+        )
+    else:
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("second")
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", [30, 200, -5, -100])
 def test_a_byte_that_changed_on_the_disk_is_noticed_and_mended(tmp_path, place):

@@ -102,6 +102,15 @@ options:
       that is not known is told and not refused.
     type: str
     default: v26.7.0
+  stack:
+    description:
+      - How pods get GPUs. V(device_plugin) is NVIDIA's device plugin (a ClusterPolicy of the operator), V(dra) is
+        dynamic resource allocation (a GPUCluster, a technology preview of the chart v26.7.0).
+      - The operator does not change a cluster from one to the other. With V(dra) it installs no container toolkit and
+        no MIG manager.
+    type: str
+    choices: [device_plugin, dra]
+    default: device_plugin
   driver:
     description: 'Who brings the driver: V(host), V(operator), or by what is on the nodes. A node with two has none.'
     type: str
@@ -305,6 +314,11 @@ operator_values:
   description: The values for the chart of the GPU operator. Empty where it is not known what is on the nodes.
   type: dict
   returned: success
+operator_not_compared:
+  description: Why the operator that runs is not compared with the values. Empty where it is compared, or where helm is given the values.
+  type: str
+  returned: success
+  sample: this account may not list clusterpolicies.nvidia.com
 release:
   description: With O(apply=helm), the release - its version, its state as helm calls it, and whether its last revision was made here.
   type: dict
@@ -330,10 +344,11 @@ SPEC = json.loads(r"""
 "host_driver": {"type": "bool"}, "host_toolkit": {"type": "bool"}, "host_ofed": {"type": "bool"}}, "default": []},
 "taint": {"type": "str", "default": "nvidia.com/gpu=present:NoSchedule"}, "namespace": {"type": "str"},
 "release": {"type": "str", "default": "gpu-operator"}, "chart": {"type": "str", "default": "nvidia/gpu-operator"},
-"chart_version": {"type": "str", "default": "v26.7.0"}, "driver": {"type": "str", "choices": ["auto", "host",
-"operator"], "default": "auto"}, "toolkit": {"type": "str", "choices": ["auto", "host", "operator"],
-"default": "auto"}, "mig_manager": {"type": "bool", "default": false}, "mig_configs": {"type": "dict",
-"default": {}}, "mig_strategy": {"type": "str", "choices": ["mixed", "single", "none"], "default": "mixed"},
+"chart_version": {"type": "str", "default": "v26.7.0"}, "stack": {"type": "str", "choices": ["device_plugin",
+"dra"], "default": "device_plugin"}, "driver": {"type": "str", "choices": ["auto", "host", "operator"],
+"default": "auto"}, "toolkit": {"type": "str", "choices": ["auto", "host", "operator"], "default": "auto"},
+"mig_manager": {"type": "bool", "default": false}, "mig_configs": {"type": "dict", "default": {}},
+"mig_strategy": {"type": "str", "choices": ["mixed", "single", "none"], "default": "mixed"},
 "sharing_config_map": {"type": "str", "default": ""}, "sharing_default": {"type": "str", "default": "whole"},
 "exporter": {"type": "str", "choices": ["operator", "host"], "default": "operator"}, "rdma": {"type": "str",
 "choices": ["auto", "host_ofed", "none"], "default": "auto"}, "cdi": {"type": "bool", "default": true},

@@ -37,6 +37,8 @@ KINDS = {
     "pods": ("", "Pod", True),
     "daemonsets": ("apps", "DaemonSet", True),
     "clusterpolicies": ("nvidia.com", "ClusterPolicy", False),
+    # Served as v1alpha1 by the operator's CRD; kubectl asks discovery for the version.
+    "gpuclusters": ("nvidia.com", "GPUCluster", False),
 }
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[a-z.]+))/v1(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"

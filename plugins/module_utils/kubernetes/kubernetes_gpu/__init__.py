@@ -39,6 +39,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "nodes": nodes,
         "lines": told.lines(nodes),
         "operator_values": _values(outcome.before, desired),
+        "operator_not_compared": told.not_compared(before, desired),
         "release": summary(outcome.after.release),
         "stranded": told.stranded(before, desired) if before is not None else [],
         # What a person has to know stands in the output of the run, too.

@@ -19,7 +19,8 @@ from .options import Desired
 from .types import Cluster, SeenNode, State
 
 # The operator's own object; there is one in a cluster.
-_POLICIES = "clusterpolicies.nvidia.com"
+# What the operator makes its parts of, by option stack.
+_KINDS = {"device_plugin": "clusterpolicies.nvidia.com", "dra": "gpuclusters.nvidia.com"}
 
 
 def client(host: Host, desired: Desired) -> Kubectl:
@@ -36,9 +37,8 @@ def observe(host: Host, desired: Desired) -> State:
     if desired.apply == "files":
         return State(seen)
     kubectl = client(host, desired)
-    cluster = Cluster(
-        nodes=tuple(node(one) for one in kubectl.nodes()), policy=_policy(kubectl) if desired.present else None
-    )
+    policy, unread = _policy(kubectl, _KINDS[desired.stack]) if desired.present else (None, "")
+    cluster = Cluster(tuple(node(one) for one in kubectl.nodes()), policy=policy, policy_unread=unread)
     tainted = changes.newly_tainted(cluster, desired)
     if tainted:
         cluster = replaced(cluster, pods=_pods(kubectl, frozenset(tainted)))
@@ -59,15 +59,18 @@ def _pods(kubectl: Kubectl, nodes: FrozenSet[str]) -> Tuple[Mapping[str, Any], .
     return tuple(kept)
 
 
-def _policy(kubectl: Kubectl) -> Optional[Mapping[str, Any]]:
+def _policy(kubectl: Kubectl, kind: str) -> Tuple[Optional[Mapping[str, Any]], str]:
+    """(spec, why it is not known)."""
     try:
-        found = kubectl.list(_POLICIES)
+        found = kubectl.list(kind)
     except KubectlError as error:
-        if error.kind in ("Forbidden", "NotFound") or "have a resource type" in error.reason:
-            return None
+        if error.kind == "Forbidden":
+            return None, "this account may not list {0}".format(kind)
+        if error.kind in ("NotFound", "NoKind"):
+            return None, "the cluster does not have the CRD {0}".format(kind)
         raise
     spec = found[0].get("spec") if found else None
-    return spec if isinstance(spec, dict) else None
+    return (spec, "") if isinstance(spec, dict) else (None, "")
 
 
 def node(found: Mapping[str, Any]) -> SeenNode:

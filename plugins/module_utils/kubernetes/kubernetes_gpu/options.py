@@ -132,6 +132,16 @@ class Desired:
         "is not known is told and not refused.".format(VERSION),
         form=(r"v?[0-9][0-9A-Za-z.+-]*", "version", "write it as " + VERSION),
     )
+    stack: str = option(
+        "device_plugin",
+        [
+            "How pods get GPUs. V(device_plugin) is NVIDIA's device plugin (a ClusterPolicy of the operator), V(dra) "
+            "is dynamic resource allocation (a GPUCluster, a technology preview of the chart v26.7.0).",
+            "The operator does not change a cluster from one to the other. With V(dra) it installs no container "
+            "toolkit and no MIG manager.",
+        ],
+        choices=("device_plugin", "dra"),
+    )
     driver: str = option(
         "auto",
         "Who brings the driver: V(host), V(operator), or by what is on the nodes. A node with two has none.",
@@ -205,9 +215,21 @@ class Desired:
             if self.mig_manager and self.mig_strategy == "none":
                 remedy = "use mixed or single"
                 wrong.append(NodeError("option mig_strategy", "it is none, and the MIG manager is on", remedy))
+            wrong += self._not_of_dra()
             wrong += self._pods_kept_out()
         if wrong:
             raise together(wrong)
+
+    def _not_of_dra(self) -> Iterator[NodeError]:
+        given = {
+            "mig_manager": self.mig_manager,
+            "sharing_config_map": bool(self.sharing_config_map),
+            "toolkit": self.toolkit == "operator",
+        }
+        for name in given if self.stack == "dra" else ():
+            if given[name]:
+                reason = "the GPU operator has no part for it where stack is dra"
+                yield NodeError("option " + name, reason, "remove it, or set stack to device_plugin")
 
     def _pods_kept_out(self) -> Iterator[NodeError]:
         """A list of the site's own is in place of ours, and may lack the taint that the nodes get here."""

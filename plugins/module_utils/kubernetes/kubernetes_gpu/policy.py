@@ -1,18 +1,19 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of the chart compared with the ClusterPolicy that it makes of them (NVIDIA/gpu-operator v26.7.0,
-``templates/clusterpolicy.yaml``). Pure."""
+"""Values of the chart compared with the ClusterPolicy or GPUCluster that it makes of them (NVIDIA/gpu-operator v26.7.0,
+``templates/clusterpolicy.yaml`` and ``gpucluster.yaml``). Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Sequence
 
 from ..objects import mapping
 from . import chart
 
 # The sections that the object has under the names that they have in the values.
-_SECTIONS = ("driver", "toolkit", "mig", "migManager", "devicePlugin", "dcgmExporter", "daemonsets", "cdi")
+SECTIONS = ("driver", "toolkit", "mig", "migManager", "devicePlugin", "dcgmExporter", "daemonsets", "cdi")
+DRA_SECTIONS = ("draDriver", "dcgm", "dcgmExporter", "daemonsets")
 # What of a section is in other objects, or in none.
 _ELSEWHERE = (
     "dcgmExporter.config.create",
@@ -31,10 +32,10 @@ _BY_CRD = "driver.nvidiaDriverCRD.enabled"
 _BESIDE_CRD = ("driver.enabled", "driver.upgradePolicy.", "driver.hostNetwork")
 
 
-def differences(values: Mapping[str, Any], policy: Mapping[str, Any]) -> List[str]:
+def differences(values: Mapping[str, Any], policy: Mapping[str, Any], sections: Sequence[str] = SECTIONS) -> List[str]:
     """The dotted keys of ``values`` that the spec of the object has other values of."""
     there = _as_values(policy)
-    asked = chart.flat({name: one for name, one in values.items() if name in _SECTIONS})
+    asked = chart.flat({name: one for name, one in values.items() if name in sections})
     by_crd, is_by_crd = bool(asked.pop(_BY_CRD, False)), bool(there.get(_BY_CRD))
     found = [] if by_crd == is_by_crd else [_BY_CRD]
     for key, value in asked.items():

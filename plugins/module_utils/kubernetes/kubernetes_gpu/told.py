@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ..objects import some
 from . import changes, chart, files, marks, policy
@@ -68,13 +68,31 @@ def _stranded(cluster: Cluster, desired: Desired) -> Iterator[str]:
 
 def _policy(cluster: Cluster, desired: Desired) -> Iterator[str]:
     """An operator that runs with other values. helm is told of them in the same run."""
-    if cluster.policy is None or desired.apply == "helm" or any(unsettled(desired, changes.others(cluster, desired))):
+    if desired.apply == "helm":
         return
-    other = policy.differences(values(desired), cluster.policy)
+    if cluster.policy_unread:
+        yield "the GPU operator is not compared with the values: {0}".format(cluster.policy_unread)
+    if cluster.policy is None or not_compared(cluster, desired):
+        return
+    sections = policy.DRA_SECTIONS if desired.stack == "dra" else policy.SECTIONS
+    other = policy.differences(values(desired), cluster.policy, sections)
     if other:
         path = "{0}/{1}".format(desired.folder, files.VALUES) if desired.folder else files.VALUES + " of option folder"
         reason = "the GPU operator runs with other values of {0}; bring it there by apply: helm, or by '{1}'"
         yield reason.format(", ".join(sorted(other)), files.command(desired, path))
+
+
+def not_compared(cluster: Optional[Cluster], desired: Desired) -> str:
+    """Why the operator that runs is not compared with the values; "": it is, or helm does it."""
+    if not desired.present or desired.apply == "helm":
+        return ""
+    if cluster is None:
+        return "no cluster is asked"
+    if cluster.policy_unread:
+        return cluster.policy_unread
+    if cluster.policy is None:
+        return "no GPU operator is in the cluster"
+    return next((str(one) for one in unsettled(desired, changes.others(cluster, desired))), "")
 
 
 def of_nodes(state: State, desired: Desired) -> List[Dict[str, Any]]:

@@ -30,11 +30,12 @@ class SeenNode:
 @frozen
 class Cluster:
     """``pods``: those of the nodes that get a taint; None where none does. ``policy``: the spec of the operator's
-    ClusterPolicy; None: there is none, or this account may not read it."""
+    ClusterPolicy or GPUCluster; None: there is none, or it is not known, and ``policy_unread`` says why."""
 
     nodes: Tuple[SeenNode, ...] = ()
     pods: Optional[Tuple[Mapping[str, Any], ...]] = None
     policy: Optional[Mapping[str, Any]] = None
+    policy_unread: str = ""
 
     def node(self, name: str) -> Optional[SeenNode]:
         return next((one for one in self.nodes if one.name == name), None)

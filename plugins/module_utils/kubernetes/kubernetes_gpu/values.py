@@ -37,6 +37,8 @@ def values(desired: Desired) -> Dict[str, Any]:
     if desired.mig_configs:
         text = yaml.dump({"version": "v1", "mig-configs": desired.mig_configs})
         mig["config"] = {"create": True, "name": MIG_MAP, "data": {"config.yaml": text}}
+    if desired.stack == "dra":
+        return chart.merged(_dra(desired, driver, exporter), desired.values)
     found: Dict[str, Any] = {
         "nfd": {"enabled": desired.nfd},
         "cdi": {"enabled": desired.cdi},
@@ -48,15 +50,40 @@ def values(desired: Desired) -> Dict[str, Any]:
         "daemonsets": {"tolerations": _tolerations(desired, _CHART_TOLERATIONS)},
     }
     if driver:
-        ofed = desired.rdma == "host_ofed" or (desired.rdma == "auto" and any(one.host_ofed for one in desired.nodes))
-        found["driver"]["rdma"] = {"enabled": ofed, "useHostMofed": ofed}
+        found["driver"]["rdma"] = _rdma(desired)
     if desired.sharing_config_map:
         found.update(operator_values(desired.sharing_config_map, desired.sharing_default))
-    if desired.nfd:
-        worker = {"tolerations": _tolerations(desired, _CHART_NFD_TOLERATIONS)}
-        master = {"config": {"extraLabelNs": ["nvidia.com", "trainyard.io"]}}
-        found["node-feature-discovery"] = {"worker": worker, "master": master}
+    found.update(_nfd(desired))
     return chart.merged(found, desired.values)
+
+
+def _dra(desired: Desired, driver: bool, exporter: Dict[str, Any]) -> Dict[str, Any]:
+    """The operator makes a GPUCluster, and never one beside a ClusterPolicy. It has no part for the container toolkit,
+    the device plugin and MIG, and its driver is one of the kind NVIDIADriver (``templates/validations.yaml``)."""
+    found: Dict[str, Any] = {
+        "nfd": {"enabled": desired.nfd},
+        "clusterPolicy": {"deployCR": False},
+        "gpuCluster": {"deployCR": True},
+        "driver": {"enabled": driver},
+        "dcgmExporter": exporter,
+        "daemonsets": {"tolerations": _tolerations(desired, _CHART_TOLERATIONS)},
+    }
+    if driver:
+        found["driver"].update(nvidiaDriverCRD={"enabled": True}, rdma=_rdma(desired))
+    return {**found, **_nfd(desired)}
+
+
+def _rdma(desired: Desired) -> Dict[str, Any]:
+    ofed = desired.rdma == "host_ofed" or (desired.rdma == "auto" and any(one.host_ofed for one in desired.nodes))
+    return {"enabled": ofed, "useHostMofed": ofed}
+
+
+def _nfd(desired: Desired) -> Dict[str, Any]:
+    if not desired.nfd:
+        return {}
+    worker = {"tolerations": _tolerations(desired, _CHART_NFD_TOLERATIONS)}
+    master = {"config": {"extraLabelNs": ["nvidia.com", "trainyard.io"]}}
+    return {"node-feature-discovery": {"worker": worker, "master": master}}
 
 
 def _tolerations(desired: Desired, of_chart: Tuple[Dict[str, Any], ...]) -> List[Dict[str, Any]]:
@@ -80,7 +107,8 @@ def _has(node: Node, what: str) -> Optional[bool]:
 def unsettled(desired: Desired, others: Sequence[str] = ()) -> Iterator[NodeError]:
     """What of the values cannot be known. A second driver on a node, or none, is a night of a whole cluster.
     ``others``: GPU nodes of the cluster that the run is not about."""
-    for what, word in (("driver", "NVIDIA's driver"), ("toolkit", "NVIDIA's container toolkit")):
+    parts = (("driver", "NVIDIA's driver"), ("toolkit", "NVIDIA's container toolkit"))
+    for what, word in parts[:1] if desired.stack == "dra" else parts:
         there = {one.name: _has(one, what) for one in desired.nodes}
         unknown = [name for name, value in there.items() if value is None]
         with_it = [name for name, value in there.items() if value]

@@ -19,7 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import RESOURCE, Desired
 from ansible_collections.trainyard.gpu_node.tests import kubernetes_api
-from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault
+from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault, server
 
 HELM = str(Path(kubernetes_api.__file__).parent / "helm.py")
 OURS = "trainyard.io/gpu-node-marks"
@@ -206,6 +206,45 @@ def test_the_operator_that_runs_is_compared_with_the_values(api, go):
     api.add("clusterpolicies", {"metadata": {"name": "cluster-policy"}, "spec": spec})
     (told,) = go("n1", values={"driver": {"nvidiaDriverCRD": {"enabled": True}, "version": "1"}})["notes"]
     assert "driver" not in told.partition("bring it")[0] and "mig.strategy" in told
+
+
+def test_why_the_operator_is_not_compared_is_told(api, go, monkeypatch):
+    api.add("nodes", node("n1"))
+    assert go("n1")["operator_not_compared"] == "no GPU operator is in the cluster"
+    api.add("clusterpolicies", {"metadata": {"name": "cluster-policy"}, "spec": {"cdi": {"enabled": False}}})
+    told = go("n1")
+    assert told["operator_not_compared"] == "" and "the GPU operator runs with other values" in told["notes"][0]
+    assert "it is not known whether NVIDIA's driver is on n1" in go({"name": "n1"})["operator_not_compared"]
+    api.faults.append(Fault("GET .*/clusterpolicies", 403, "no"))
+    told = go("n1")
+    assert told["operator_not_compared"] == "this account may not list clusterpolicies.nvidia.com"
+    assert told["warnings"] == ["the GPU operator is not compared with the values: " + told["operator_not_compared"]]
+    assert go(state="absent")["operator_not_compared"] == ""
+
+
+def test_a_cluster_without_the_crd_of_the_operator(api, go, monkeypatch):
+    """kubectl finds out by discovery, and no server answers."""
+    monkeypatch.delitem(server.KINDS, "clusterpolicies")
+    monkeypatch.delitem(server.KINDS, "gpuclusters")
+    api.add("nodes", node("n1"))
+    told = go("n1")
+    assert told["operator_not_compared"] == "the cluster does not have the CRD clusterpolicies.nvidia.com"
+    assert told["operator_not_compared"] in told["warnings"][0] and taints(api, "n1") == [TAINT]
+
+
+def test_an_operator_of_the_dra_stack_is_compared_with_its_gpu_cluster(api, go):
+    api.add("nodes", node("n1"))
+    wanted = {"stack": "dra", "values": {"draDriver": {"featureGates": {"MPSSupport": True}}}}
+    made = go("n1", check=True, **wanted)["operator_values"]
+    exporter = {key: value for key, value in made["dcgmExporter"].items() if key != "config"}
+    exporter["config"] = {"name": made["dcgmExporter"]["config"]["name"]}
+    spec = {"draDriver": {"featureGates": {"MPSSupport": True}, "computeDomains": {"enabled": True}}}
+    spec.update(dcgmExporter=exporter, daemonsets=made["daemonsets"])
+    api.add("gpuclusters", {"metadata": {"name": "gpu-cluster"}, "spec": spec})
+    told = go("n1", **wanted)
+    assert told["operator_not_compared"] == "" and told["notes"] == []
+    (note_,) = go("n1", stack="dra", values={"draDriver": {"featureGates": {"MPSSupport": False}}})["notes"]
+    assert "runs with other values of draDriver.featureGates.MPSSupport;" in note_
 
 
 def test_files_for_a_repository(api, go, tmp_path):

@@ -52,6 +52,34 @@ def test_each_key_that_is_made_is_one_of_the_chart():
         assert yaml.safe_load(ours.dump(made)) == made
 
 
+def test_the_values_of_the_dra_stack():
+    """The chart refuses a GPUCluster beside a ClusterPolicy, and a driver that is not of the kind NVIDIADriver."""
+    for nodes, driver in (
+        ([HOST], {"enabled": False}),
+        ([NONE], {"enabled": True, "nvidiaDriverCRD": {"enabled": True}}),
+    ):
+        made = values(desired(*nodes, stack="dra", values={"draDriver": {"computeDomains": {"enabled": False}}}))
+        assert not list(chart.wrong(made)) and yaml.safe_load(ours.dump(made)) == made
+        assert made["clusterPolicy"] == {"deployCR": False} and made["gpuCluster"] == {"deployCR": True}
+        assert {key: made["driver"][key] for key in driver} == driver
+        assert made["draDriver"] == {"computeDomains": {"enabled": False}} and made["dcgmExporter"]["enabled"]
+        assert not {"toolkit", "mig", "migManager", "devicePlugin", "cdi"} & set(made)
+    # Who brings the toolkit is not asked.
+    assert not list(unsettled(desired({"host_driver": True}, stack="dra")))
+    assert "clusterPolicy" not in values(desired(HOST))
+
+
+@pytest.mark.parametrize(
+    "given", [{"mig_manager": True}, {"sharing_config_map": "gpu-node-sharing"}, {"toolkit": "operator"}]
+)
+def test_what_the_dra_stack_does_not_have_is_refused(given):
+    (name,) = given
+    with pytest.raises(
+        NodeError, match="option {0}: the GPU operator has no part for it where stack is dra".format(name)
+    ):
+        desired(HOST, stack="dra", **given)
+
+
 def test_what_is_on_the_nodes_decides_who_brings_driver_and_toolkit():
     made = values(desired(HOST, HOST))
     assert made["driver"] == {"enabled": False} and made["toolkit"] == {"enabled": False}

@@ -12,14 +12,16 @@ import dataclasses
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Collection, Dict, List, Set, Tuple
 
 import yaml
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 # "configmaps, of the namespace of the plugin"; "daemonsets of `apps`, of the same namespace"; "pods (all namespaces)".
-_LEFT = re.compile(r"(?P<resources>[a-z/]+(?:, [a-z/]+)*)(?: of `(?P<group>[a-z0-9.]+)`)?(?P<place>.*)")
+_LEFT = re.compile(
+    r"(?P<resources>[a-z/]+(?:(?:, | and )(?!of\b)[a-z/]+)*)(?: of `(?P<group>[a-z0-9.]+)`)?(?P<place>.*)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +31,12 @@ class Rights:
     everywhere: Tuple[Dict[str, Any], ...]
     inside: Tuple[Dict[str, Any], ...]
 
-    def pairs(self) -> Set[Tuple[str, str]]:
-        """(verb, resource)"""
+    def pairs(self, groups: Collection[str]) -> Set[Tuple[str, str]]:
+        """(verb, resource) of the rules of these groups; "" is the core of Kubernetes."""
         return {
             (verb, resource)
             for rule in (*self.everywhere, *self.inside)
+            if set(rule["apiGroups"]) & set(groups)
             for resource in rule["resources"]
             for verb in rule["verbs"]
         }
@@ -51,7 +54,7 @@ def of_table(page: str) -> Rights:
         assert found is not None, "{0}: {1!r} is not a list of resources".format(page, left)
         verbs = [verb for verb in re.findall(r"[a-z]+", right.partition("(")[0]) if verb in _VERBS]
         assert verbs, "{0}: {1!r} has no verb".format(page, row)
-        rule = {"apiGroups": [found.group("group") or ""], "resources": found.group("resources").split(", ")}
+        rule = {"apiGroups": [found.group("group") or ""], "resources": re.split(", | and ", found.group("resources"))}
         (
             inside if "namespace of" in found.group("place") or "same namespace" in found.group("place") else everywhere
         ).append({**rule, "verbs": verbs})

@@ -139,23 +139,19 @@ def configuration(folder: Path, port: int, nodes: int, own: str, rule_file: Path
     (folder / "prometheus.yml").write_text(yaml.safe_dump(content))
 
 
-#: What the Prometheus of the whole fleet takes from each shard: nothing of a single GPU.
-FEDERATED = '{__name__=~"gpu_node:(fleet|job|node)_.*|gpu_node:gpu_failures:7d|ALERTS"}'
-
-
 def global_configuration(folder: Path, shard: str, shards: int) -> None:
-    jobs = [
-        {
-            "job_name": "shard{0}".format(number),
-            "honor_labels": True,
-            "metrics_path": "/federate",
-            "params": {"match[]": [FEDERATED]},
-            "static_configs": [{"targets": [shard]}],
-            "metric_relabel_configs": [{"target_label": "cluster", "replacement": "bench{0}".format(number)}],
-        }
+    """The example of the role, with copies of one shard, each of which is a cluster of its own."""
+    content = yaml.safe_load((ROLE / "files/prometheus_global.example.yml").read_text())
+    (job,) = content["scrape_configs"]
+    content["scrape_configs"] = [
+        dict(
+            job,
+            job_name="shard{0}".format(number),
+            static_configs=[{"targets": [shard], "labels": {"shard": str(number)}}],
+            metric_relabel_configs=[{"target_label": "cluster", "replacement": "bench{0}".format(number)}],
+        )
         for number in range(shards)
     ]
-    content = {"global": {"scrape_interval": "30s"}, "scrape_configs": jobs}
     (folder / "global.yml").write_text(yaml.safe_dump(content))
 
 

@@ -397,6 +397,18 @@ def test_the_example_for_alertmanager_is_one_that_it_takes():
             assert [name for name in ALERTS if re.fullmatch(pattern, name)], matcher
 
 
+def test_the_example_of_a_fleet_takes_the_results_of_the_fleet_and_nothing_of_single_gpus():
+    example = FILES / "prometheus_global.example.yml"
+    done = subprocess.run(["promtool", "check", "config", str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (job,) = yaml.safe_load(example.read_text())["scrape_configs"]
+    (pattern,) = re.findall(r'\{__name__=~"(.*)"\}', job["params"]["match[]"][0])
+    taken = {name for name in RULES if re.fullmatch(pattern, name)}
+    assert taken == {name for name in RULES if re.match("gpu_node:(fleet|job|node)_", name)} | {
+        "gpu_node:gpu_failures:7d"
+    }
+
+
 COMMANDS = [
     line.strip().partition("  #")[0]
     for line in (ROOT / "docs/runbooks.md").read_text().splitlines()

@@ -27,7 +27,6 @@ from typing import (
     Iterator,
     List,
     Mapping,
-    NamedTuple,
     Optional,
     Sequence,
     Tuple,
@@ -37,7 +36,7 @@ from typing import (
 )
 
 from . import program_words
-from .frozen import frozen
+from .frozen import frozen, replaced
 from .resource import NodeError, apart, together
 
 Class = TypeVar("Class")
@@ -76,7 +75,8 @@ _WORDS = {
 }
 
 
-class Option(NamedTuple):
+@frozen
+class Option:
     """One option. ``help`` is a sentence or several, in Ansible's markup (``V(...)``, ``O(...)``).
 
     ``kind``: state, str, bool, int, float, path, raw, list or dict, by the annotation unless it is given. ``elements``:
@@ -218,7 +218,7 @@ def described(cls: type) -> Dict[str, Option]:
         if not (one.kind or kind):
             raise TypeError("{0}.{1}: {2} tells no kind of option".format(cls.__name__, field, annotation))
         name = one.name or field
-        found[name] = one._replace(name=name, field=field, kind=one.kind or kind, elements=one.elements or elements)
+        found[name] = replaced(one, name=name, field=field, kind=one.kind or kind, elements=one.elements or elements)
     return found
 
 
@@ -452,7 +452,7 @@ def _made(one: Option, cls: Type[Class], value: Any) -> Tuple[Class, ...]:
     wrong: List[NodeError] = []
     for number, entry in enumerate(value if one.kind == "list" else [value]):
         place = "{0}[{1}]".format(one.name, number) if one.kind == "list" else one.name
-        of_another = _other_kind(one._replace(name=place), "dict", entry)
+        of_another = _other_kind(replaced(one, name=place), "dict", entry)
         if of_another:
             wrong += of_another
             continue

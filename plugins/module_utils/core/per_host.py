@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
+from .frozen import replaced
 from .options import REQUIRED, Option, described
 
 
@@ -19,7 +20,7 @@ def flat(known: Mapping[str, Option]) -> Dict[str, Option]:
         if one.per_host and one.inner is not None:
             inner = described(one.inner).items()
             found.update(
-                (key, each._replace(default=None) if each.default is REQUIRED else each) for key, each in inner
+                (key, replaced(each, default=None) if each.default is REQUIRED else each) for key, each in inner
             )
         else:
             found[name] = one

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Dict, List, Mapping
 
+from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.options import REQUIRED, Option, described, of, option, options
 from ..core.resource import NodeError
@@ -60,7 +61,7 @@ def folder(files: str) -> Any:
 
 def of_module() -> Dict[str, Option]:
     """How a cluster is reached, of a module that is of no role."""
-    return {name: one._replace(of_role="") for name, one in described(Reached).items()}
+    return {name: replaced(one, of_role="") for name, one in described(Reached).items()}
 
 
 def reached(given: Mapping[str, Any]) -> Reached:

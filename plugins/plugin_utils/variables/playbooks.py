@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import failures_most, rolling_batch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
@@ -29,7 +30,7 @@ _ANY = Option(None, "", kind="raw")
 
 _KINDS = {
     "gpu_node_hosts": _ANY,
-    "gpu_node_comm": _TEXTS._replace(choices=COMM),
+    "gpu_node_comm": replaced(_TEXTS, choices=COMM),
     "gpu_node_manage": _SWITCH,
     "gpu_node_declaration_folder": _TEXT,
     "gpu_node_reset": _SWITCH,
@@ -43,15 +44,15 @@ _KINDS = {
     "gpu_node_gpu_metrics": _SWITCH,
     "gpu_node_node_labels": _SWITCH,
     "gpu_node_health_gate": _SWITCH,
-    "gpu_node_health_level": _TEXT._replace(choices=("quick", "passive", "active")),
+    "gpu_node_health_level": replaced(_TEXT, choices=("quick", "passive", "active")),
     "gpu_node_health_only": _TEXTS,
     "gpu_node_health_without": _TEXTS,
     "gpu_node_health_seconds": _FIGURE,
-    "gpu_node_health_fail_on": _TEXT._replace(choices=("fail", "unknown", "warn", "never")),
+    "gpu_node_health_fail_on": replaced(_TEXT, choices=("fail", "unknown", "warn", "never")),
     "gpu_node_kubernetes_from": _ANY,
     "gpu_node_kubernetes_look": _SWITCH,
     "gpu_node_rolling_batch": _ANY,
-    "gpu_node_rolling_busy": _TEXT._replace(choices=("leave", "drain", "evict")),
+    "gpu_node_rolling_busy": replaced(_TEXT, choices=("leave", "drain", "evict")),
     "gpu_node_rolling_delete_emptydir_data": _SWITCH,
     "gpu_node_rolling_evict_minutes": _FIGURE,
     "gpu_node_rolling_evict_unmanaged": _SWITCH,
@@ -60,7 +61,7 @@ _KINDS = {
     "gpu_node_rolling_others": _SWITCH,
     "gpu_node_rolling_reason": _TEXT,
     "gpu_node_rolling_same_host": _SWITCH,
-    "gpu_node_rolling_scheduler": _TEXT._replace(choices=("slurm", "kubernetes")),
+    "gpu_node_rolling_scheduler": replaced(_TEXT, choices=("slurm", "kubernetes")),
     "gpu_node_rolling_take_over": _SWITCH,
     "gpu_node_rolling_wait_minutes": _FIGURE,
     "gpu_node_sweep_host": _ANY,
@@ -70,7 +71,7 @@ _KINDS = {
     "gpu_node_validate_command": _TEXTS,
     "gpu_node_validate_folder": _TEXT,
     "gpu_node_validate_from": _ANY,
-    "gpu_node_validate_launcher": _TEXT._replace(choices=("slurm", "mpirun", "command")),
+    "gpu_node_validate_launcher": replaced(_TEXT, choices=("slurm", "mpirun", "command")),
     "gpu_node_validate_nodes": _TEXTS,
     "gpu_node_validate_pairwise": _SWITCH,
     "gpu_node_validate_parallel": _NUMBER,
@@ -82,12 +83,12 @@ _KINDS = {
 }
 # What the roles of a cluster take by default.
 _SHARED = {
-    one.of_role: one._replace(of_role="")
+    one.of_role: replaced(one, of_role="")
     for name in CLUSTER
     for one in flat(DESCRIBED[name]).values()
     if one.of_role.startswith(SHARED)
 }
-OPTIONS = {name: one._replace(name=name, field=name) for name, one in {**_KINDS, **_SHARED}.items()}
+OPTIONS = {name: replaced(one, name=name, field=name) for name, one in {**_KINDS, **_SHARED}.items()}
 # Facts that roles and this collection's inventory plugin set; they look like variables of ours and are none.
 FACTS = ("gpu_node_profile",)
 

@@ -49,7 +49,7 @@ FIRST = os.getpid() * 100
 def shorter_starts(monkeypatch):
     """A test does not wait for the shortest time that users may give. The prologs of a test are forks of it."""
     options = rules.Settings._own_options
-    monkeypatch.setitem(options, "start_seconds", options["start_seconds"]._replace(bounds=(1, 900)))
+    monkeypatch.setitem(options, "start_seconds", replaced(options["start_seconds"], bounds=(1, 900)))
 
 
 class Node(Host):

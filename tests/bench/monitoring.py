@@ -288,7 +288,7 @@ def measure(address: str, pid: int, nodes: int, boards: bool = True) -> None:
         seconds = []
         for panel in json.loads(file.read_text())["panels"]:
             for target in panel.get("targets") or []:
-                expr = re.sub(r'=~"\$(\w+)"', '=~".*"', target["expr"].replace("$__range", "4m"))
+                expr = re.sub(r'=~"\$(\w+)"', '=~".*"', re.sub(r"\$\{?__range\}?", "4m", target["expr"]))
                 expr = re.sub(r'="\$(\w+)"', lambda match: '="{0}"'.format(CHOSEN[match.group(1)]), expr)
                 begin = time.monotonic()
                 if target.get("instant"):

@@ -155,7 +155,7 @@ class Board:
         none: str = "",
     ) -> None:
         """``queries``: each an expression and its legend. ``link``: the label whose board a line links to."""
-        panel = timeseries.Panel().line_width(1).fill_opacity(30 if stacked else 5).span_nulls(False)
+        panel = timeseries.Panel().line_width(1).fill_opacity(30 if stacked else 0).span_nulls(False)
         for index, (expr, legend) in enumerate(queries):
             panel = panel.with_target(_range(chr(65 + index), expr, legend))
             panel = _fixed(panel, legend)
@@ -230,16 +230,20 @@ class Board:
         columns: Sequence[Column],
         none: str,
         width: int = 24,
-        height: int = 7,
+        height: int = 6,
         alert: str = "",
         sort: str = "",
         ascending: bool = False,
+        then: str = "",
     ) -> None:
         """A row for each set of ``labels``, sorted by the first of the columns; nodes and jobs link to their boards.
 
+        ``sort``: by this column instead; rows that are equal ascend by the column ``then``.
+
         No unit belongs to the whole table: Grafana would format labels with it, too.
         """
-        panel = table.Panel()
+        # Grafana's default of 150 pixels hides the last columns of a narrow table.
+        panel = table.Panel().min_width(50)
         for index, column in enumerate(columns):
             by = ", ".join(label for label in labels if label not in column.without)
             # Without the name of a metric, in which the columns of a row would differ.
@@ -261,7 +265,10 @@ class Board:
         for label in labels:
             panel = panel.override_by_name(looks.heading(label), looks.of_label(label, self._links(label, labels)))
         first = sort or columns[0].title
-        panel = panel.sort_by([common.TableSortByFieldState().display_name(first).desc(not ascending)])
+        order_by = [common.TableSortByFieldState().display_name(first).desc(not ascending)]
+        if then:
+            order_by.append(common.TableSortByFieldState().display_name(then).desc(False))
+        panel = panel.sort_by(order_by)
         self._add(panel, title, what, "", (width, height), None, alert, none)
 
     def _links(self, label: str, labels: Sequence[str]) -> Sequence[Any]:

@@ -75,7 +75,7 @@ def make() -> Any:
         "Findings of the fabric",
         "InfiniBand, Ethernet, NVLink, NVSwitches and the fabric manager: what to do, and since when.",
         ("outcome", "cluster", "hostname", "check", "code", "key", "action"),
-        (Column("first seen", since(finding), "dateTimeFromNow", how="min"),),
+        (Column("first seen", since(finding), "dateTimeAsIso", how="min"),),
         none="No findings: no check of the fabric warns or fails.",
         alert="GpuNodeSick",
         sort="outcome",

@@ -69,7 +69,7 @@ def make() -> Any:
         "What is wrong with which node, what to do, and since when (within seven days). Failures first. "
         "Click a node for its board.",
         ("outcome", "cluster", "hostname", "check", "code", "key", "action"),
-        (Column("first seen", since(finding), "dateTimeFromNow", how="min"),),
+        (Column("first seen", since(finding), "dateTimeAsIso", how="min"),),
         none="No findings: no check of these nodes warns or fails.",
         height=8,
         alert="GpuNodeSick",
@@ -154,6 +154,7 @@ def make() -> Any:
         "Duration of the five slowest checks.",
         [(worst(5, duration, "check"), "{{check}}")],
         "s",
+        width=24,
         none="no verdicts",
     )
     return found.build()

@@ -40,7 +40,6 @@ def make() -> Any:
     _all_jobs(found)
     found.row("Job $hpc_job")
     found.stat("GPUs", "GPUs that the job has.", "max({0})".format(found.of("gpu_node:job_gpus")), "none", looks.PLAIN)
-    found.stat("Nodes", "Nodes on which the job runs.", "count({0})".format(nodes), "none", looks.PLAIN)
     found.stat(
         "Busy",
         "Share of time in which a kernel ran on its GPUs.",
@@ -58,6 +57,15 @@ def make() -> Any:
         "percentunit",
         looks.NEAR_MEDIAN,
         alert="GpuNodeOneGpuOfJobIdle",
+    )
+    clock = hardware("gpu_sm_clock:hertz")
+    found.stat(
+        "Lowest clock",
+        "The lowest clock of its GPUs, relative to the median of the job.",
+        "min({0}) / quantile(0.5, {0})".format(clock),
+        "percentunit",
+        looks.NEAR_MEDIAN,
+        alert="GpuNodeSlowedByHardware",
     )
     found.stat(
         "Slowed GPUs",
@@ -141,12 +149,16 @@ def make() -> Any:
         "percentunit",
         stacked=True,
     )
+    slowed = "count by ({0}) ({1}) and on ({0}) {2}".format(
+        GPU, "gpu_node:gpu_slowed{{{0},{1}}}".format(found.where(without=("hpc_job",)), SLOW), gpus
+    )
     places = "({0})".format(job("gpu_busy:ratio"))
     found.table(
         "GPUs of the job",
-        "The least busy first.",
+        "Slowed GPUs first, then the least busy.",
         ("cluster", "hostname", "gpu", "GPU_I_ID"),
         (
+            Column("slowed", "{0} or {1} * 0".format(joined(slowed, own), own), "none", looks.NONE_IS_BEST),
             Column("busy", places, "percentunit", looks.MORE_IS_BETTER),
             Column(
                 "busy / median",
@@ -157,11 +169,12 @@ def make() -> Any:
                 looks.NEAR_MEDIAN,
             ),
             Column("tensor cores", job("gpu_tensor_active:ratio"), "percentunit"),
-            Column("clock", joined(hardware("gpu_sm_clock:hertz"), own), "hertz"),
+            Column("clock", joined(clock, own), "hertz"),
             Column("temperature", joined(hardware("gpu_temperature:celsius"), own), "celsius", looks.HEAT),
         ),
         none="The job has no GPUs at this time.",
-        ascending=True,
+        height=8,
+        then="busy / median",
     )
     found.row("Network and storage of its nodes")
     sent = "sum by ({0}) ({1})".format(NODE, node("gpu_node:ib_port_sent:bytes_per_second"))
@@ -216,7 +229,7 @@ def _all_jobs(found: Board) -> None:
     errors = _of_jobs(jobs, "sum by ({0}) ({1})".format(NODE, _ERRORS.format(cluster)))
     sign = "({0} or {1} or {2} or {3})".format(slowed, apart, down, errors)
     gpus = "gpu_node:job_gpus{{{0}}} and on ({1}) {2}".format(cluster, JOB, sign)
-    found.row("Jobs that may be slow")
+    found.row("All jobs")
     found.table(
         "Jobs that may be slow",
         "Jobs and pods with a slowed GPU, a GPU below 80 % of the median of the job, or a network fault on a node. "

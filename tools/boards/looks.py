@@ -52,6 +52,12 @@ HEADINGS: Mapping[str, str] = {
     "key": "component",
     "action": "what to do",
 }
+#: Widths of columns with short values, in pixels; the others share the rest.
+WIDTHS: Mapping[str, int] = {
+    **dict.fromkeys(("outcome", "silenced", "observed"), 90),
+    **dict.fromkeys(("gpu", "port"), 60),
+    **dict.fromkeys(("cluster", "GPU_I_ID", "partition"), 100),
+}
 
 
 class Column(NamedTuple):
@@ -112,6 +118,8 @@ def of_value(column: Column) -> List[Any]:
 def of_label(label: str, links: Sequence[Any] = ()) -> List[Any]:
     """A label is text, also if it looks like a number: job 4711, GPU 3."""
     found = [value("unit", "string"), value("noValue", "-")]
+    if label in WIDTHS:
+        found.append(value("custom.width", WIDTHS[label]))
     if label in TEXTS:
         colors = COLOURS.get(label, {})
         found.append(

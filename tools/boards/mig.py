@@ -18,7 +18,7 @@ _LINE = "GPU {{gpu}} instance {{GPU_I_ID}} ({{GPU_I_PROFILE}})"
 
 
 def make() -> Any:
-    of = dict.fromkeys(_CHOSEN, "gpu_node:gpu_memory_total:bytes")
+    of = dict.fromkeys(_CHOSEN, 'gpu_node:gpu_memory_total:bytes{GPU_I_ID!=""}')
     what = "GPUs that are divided into MIG instances, and who uses the instances."
     found = Board("mig", "MIG instances", what, _CHOSEN, of=of)
     part = 'GPU_I_ID!=""'

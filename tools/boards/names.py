@@ -97,7 +97,9 @@ def worst(number: int, expr: str, on: str, lowest: bool = False) -> str:
     ``topk`` alone chooses anew at each step, so a panel of five has a line for each that was once among the five.
     """
     rank, over = ("bottomk", "min") if lowest else ("topk", "max")
-    return "({0}) and on ({1}) {2}({3}, {4}_over_time(({0})[$__range:1m] @ end()))".format(expr, on, rank, number, over)
+    return "({0}) and on ({1}) {2}({3}, {4}_over_time(({0})[${{__range}}:1m] @ end()))".format(
+        expr, on, rank, number, over
+    )
 
 
 def since(finding: str) -> str:
@@ -128,4 +130,5 @@ def joined(whole: str, parts: str) -> str:
 def ports_down(where: str) -> str:
     """Ports that are down and were active within seven days. A port without a cable never was."""
     port = "gpu_node:ib_port_up{{{0}}}".format(where)
-    return "{0} == 0 and on ({1}) max_over_time({0}[7d:1h]) == 1".format(port, PORT)
+    active = "(max_over_time({0}[7d:1h]) == 1 or max_over_time({0}[6h:10m]) == 1)".format(port)
+    return "{0} == 0 and on ({1}) {2}".format(port, PORT, active)

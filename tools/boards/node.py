@@ -14,6 +14,7 @@ from .names import DISKS, NETWORK_CHECKS, SLOW, or_zero, per_gpu, since
 
 _CHOSEN = ("cluster", "hostname", "gpu")
 _GPU = "GPU {{gpu}}"
+_WAYS = ("sent", "received")
 
 
 def make() -> Any:
@@ -69,7 +70,7 @@ def make() -> Any:
         "Findings",
         "Present findings, with those that are silenced or only observed. Failures first.",
         ("outcome", "check", "code", "key", "action", "silenced", "observed"),
-        (Column("first seen", since(finding), "dateTimeFromNow", how="min"),),
+        (Column("first seen", since(finding), "dateTimeAsIso", how="min"),),
         none="No findings: no check of this node warns or fails.",
         alert="GpuNodeSick",
         sort="outcome",
@@ -157,13 +158,12 @@ def make() -> Any:
     found.row("Network and storage")
     found.series(
         "InfiniBand and RoCE",
-        "Bytes per second of each port. Ports of one kind carry the same under a training job.",
+        "Bytes per second of each port, sent and received. The ports of a node carry the same under a training job.",
         [
             (
-                "gpu_node:ib_port_{0}:bytes_per_second{{{1}}}".format(way, node),
-                "{{device}} port {{port}} " + way,
+                " + ".join("gpu_node:ib_port_{0}:bytes_per_second{{{1}}}".format(way, node) for way in _WAYS),
+                "{{device}} port {{port}}",
             )
-            for way in ("sent", "received")
         ],
         "Bps",
         none="No InfiniBand or RoCE port is reported.",
@@ -189,20 +189,14 @@ def make() -> Any:
     found.series(
         "NVLink",
         "Bytes per second of each GPU, sent and received.",
-        [
-            (found.of("gpu_node:gpu_nvlink_{0}:bytes_per_second".format(way)), _GPU + " " + way)
-            for way in ("sent", "received")
-        ],
+        [(found.of("gpu_node:gpu_nvlink_{0}:bytes_per_second".format(way)), _GPU + " " + way) for way in _WAYS],
         "Bps",
         none="No NVLink activity is reported.",
     )
     found.series(
         "PCIe",
         "Bytes per second of each GPU: to the network, the disks and the host.",
-        [
-            (found.of("gpu_node:gpu_pcie_{0}:bytes_per_second".format(way)), _GPU + " " + way)
-            for way in ("sent", "received")
-        ],
+        [(found.of("gpu_node:gpu_pcie_{0}:bytes_per_second".format(way)), _GPU + " " + way) for way in _WAYS],
         "Bps",
         none="No PCIe activity is reported.",
     )

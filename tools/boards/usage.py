@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from tools.monitoring.rules import STEP
+from tools.monitoring import rules
 
 from . import looks
 from .board import Board
@@ -15,8 +15,13 @@ from .looks import Column
 from .names import JOB, OWNER, owned
 
 _CHOSEN = ("cluster",)
-#: Hours and kilowatt hours of a sum over samples.
-_HOURS, _KWH = "{0} / 3600".format(STEP), "{0} / 3.6e6".format(STEP)
+#: Seconds between two samples of each record.
+_SECONDS = {rule.record: seconds for _name, seconds, group in rules.groups() for rule in group}
+
+
+def _over_range(found: Board, metric: str, divisor: str) -> str:
+    """The sum of a metric of jobs over the time range."""
+    return "sum_over_time({0}[$__range]) * {1} / {2}".format(found.of(metric), _SECONDS[metric], divisor)
 
 
 class _Use(NamedTuple):
@@ -30,8 +35,8 @@ class _Use(NamedTuple):
 def make() -> Any:
     what = "Who uses how much in the time range: GPU hours, energy and unused share by user, account and namespace."
     found = Board("usage", "GPU usage", what, _CHOSEN, since="now-7d")
-    hours = "sum_over_time({0}[$__range]) * {1}".format(found.of("gpu_node:job_gpus"), _HOURS)
-    energy = "sum_over_time({0}[$__range]) * {1}".format(found.of("gpu_node:job_power:watts"), _KWH)
+    hours = _over_range(found, "gpu_node:job_gpus", "3600")
+    energy = _over_range(found, "gpu_node:job_power:watts", "3.6e6")
     unused = "(1 - avg_over_time({0}[$__range]))".format(found.of("gpu_node:job_busy:ratio"))
     use = _Use(hours, energy, "{0} * on ({1}) {2}".format(hours, JOB, unused))
     found.row("In the time range")
@@ -59,7 +64,7 @@ def make() -> Any:
         rest=True,
     )
     _table(found, use, "Namespaces", "Use of each Kubernetes namespace.", ("namespace",), 'namespace!=""')
-    _table(found, use, "Accounts", "Use of each Slurm account.", ("account",), 'account!=""')
+    _table(found, use, "Accounts", "Use of each Slurm account.", ("account",), 'account!=""', height=8)
     held = owned(found.of("gpu_node:job_gpus"), found.of("gpu_node:job_owner"))
     found.series(
         "GPUs by account and namespace",
@@ -72,7 +77,7 @@ def make() -> Any:
     found.row("By job")
     largest = use._replace(hours="topk(100, {0})".format(hours))
     what = "The hundred largest jobs and pods by GPU hours."
-    _table(found, largest, "Jobs and pods", what, ("cluster", "hpc_job", *OWNER), rest=True, width=24)
+    _table(found, largest, "Jobs and pods", what, ("cluster", "hpc_job", *OWNER), rest=True, width=24, height=8)
     return found.build()
 
 
@@ -85,6 +90,7 @@ def _table(
     only: str = "",
     rest: bool = False,
     width: int = 12,
+    height: int = 6,
 ) -> None:
     owner = "last_over_time({0}[$__range])"
     every, some = (
@@ -107,4 +113,5 @@ def _table(
         ),
         none="No job or pod of this kind had a GPU in the time range.",
         width=width,
+        height=height,
     )

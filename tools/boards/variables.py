@@ -43,8 +43,10 @@ def datasource() -> Any:
 
 
 def variable(name: str, before: Sequence[str], single: Sequence[str], of: str, repeats: bool) -> Any:
-    """``of``: the metric that has the values. Those of the variables ``before`` it narrow them down."""
-    query = "label_values({0}{{{1}}}, {2})".format(of, ",".join(match(one, single) for one in before), name)
+    """``of``: the metric that has the values, with or without matchers; the variables ``before`` it select, too."""
+    name_of, _brace, own = of.rstrip("}").partition("{")
+    matchers = ",".join([*(match(one, single) for one in before), *([own] if own else [])])
+    query = "label_values({0}{{{1}}}, {2})".format(name_of, matchers, name)
     made = (
         build.QueryVariable(name)
         .label(LABELS[name])

@@ -262,7 +262,7 @@ CHOSEN = {"cluster": "alpha", "hostname": "gpu03", "hpc_job": "4711"}
 def chosen(expr, failed=False):
     """The query as Grafana sends it, with values of the variables."""
     values = dict(CHOSEN, hostname="gpu04") if failed else CHOSEN
-    expr = expr.replace("$__range", "50m")
+    expr = expr.replace("${__range}", "50m").replace("$__range", "50m")
     expr = re.sub(r'=~"\$(\w+)"', '=~".*"', expr)
     expr = re.sub(r'="\$(\w+)"', lambda match: '="{0}"'.format(values[match.group(1)]), expr)
     assert "$" not in expr, expr

@@ -12,7 +12,7 @@ from board_files import BOARDS, PANELS, columns, defaults, of_type, overrides
 
 #: Units that Grafana does not scale to another one that nobody expects: ``h`` becomes days and weeks.
 UNITS = {"none", "percentunit", "s", "bytes", "Bps", "celsius", "hertz", "watt", "kwatth", "cps", "reqps"}
-OTHER_UNITS = {"string", "dateTimeFromNow", "suffix:h"}
+OTHER_UNITS = {"string", "dateTimeAsIso", "suffix:h"}
 MEANING = {
     "outcome": {"pass": "green", "warn": "yellow", "unknown": "purple", "fail": "red"},
     "state": {"busy": "green", "idle": "yellow", "wasted": "red", "unallocated": "blue", "unknown": "purple"},

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from ..monitoring import kubernetes, rules
+from ..monitoring import alerts, kubernetes, rules
 from . import (
     command,
     completion_bash,
@@ -111,6 +111,19 @@ def of_command(root: Path) -> Dict[Path, str]:
     }
 
 
+def of_monitoring(root: Path) -> Dict[Path, str]:
+    """Rules and alerts of the role monitoring, and the table of the alerts' thresholds."""
+    role, page = root / "roles" / "monitoring", root / "docs" / "monitoring.md"
+    thresholds = table(("Threshold", "Default", "Meaning"), alerts.rows())
+    return {
+        role / "files" / "gpu_node.rules.yml": rules.text(),
+        role / "files" / "gpu_node.alerts.yml": alerts.text(),
+        role / "files" / "alert_thresholds.yml": alerts.thresholds(),
+        role / "templates" / "gpu_node.alerts.yml.j2": alerts.template(),
+        page: between(page.read_text(encoding="utf-8"), "thresholds", thresholds, "docs/monitoring.md"),
+    }
+
+
 def generate(root: Path) -> Dict[Path, str]:
     """Every generated file with its whole text; those of :mod:`.options` are there already."""
     documented = modules.load(root)
@@ -138,7 +151,7 @@ def generate(root: Path) -> Dict[Path, str]:
     page = root / "docs" / "metrics.md"
     text = between(page.read_text(encoding="utf-8"), "gpus", metrics.of_gpus(root), "docs/metrics.md")
     files[page] = between(text, "dcgm", metrics.of_dcgm(root), "docs/metrics.md")
-    files[root / "roles" / "monitoring" / "files" / "gpu_node.rules.yml"] = rules.text()
+    files.update(of_monitoring(root))
     files.update(kubernetes.generate(root))
     declaration = root / "docs" / "declaration.md"
     files[declaration] = between(

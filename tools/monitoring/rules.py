@@ -35,7 +35,7 @@ def _labels(*more: str) -> str:
     return ", ".join((*TARGET, *GPU, *more))
 
 
-def _named(expr: str) -> str:
+def by_host_name(expr: str) -> str:
     """The series of targets without the label hostname, which have it from the exporter as Hostname."""
     own = re.sub(r"(DCGM_\w+)(?:\{([^}]*)\})?", _unnamed, expr)
     return 'label_replace({0}, "hostname", "$1", "Hostname", "(.+)")'.format(own)
@@ -53,7 +53,7 @@ def _either(dcgm: Sequence[str], ours: Sequence[str], more: Tuple[str, ...] = IN
     for one in dcgm:
         # vector(1) has no labels, so this leaves out what has no hostname: nodes would become one.
         parts.append("max by ({0}) ({1}) unless on (hostname) vector(1)".format(by, one))
-        parts.append("max by ({0}) ({1})".format(by, _named(one)))
+        parts.append("max by ({0}) ({1})".format(by, by_host_name(one)))
     parts += ["max by ({0}) ({1})".format(by, one) for one in ours]
     on = ", ".join([WHOLE, *(one for one in more if one != "GPU_I_PROFILE")])
     return " or on ({0}) ".format(on).join(parts)
@@ -176,10 +176,13 @@ _HELD = (
 )
 
 
+#: Kinds of NVLink errors, in the names of DCGM's fields.
+NVLINK_ERRORS = ("CRC_FLIT", "CRC_DATA", "REPLAY", "RECOVERY")
+
+
 def _nvlink_errors() -> str:
     """DCGM counts each kind of error in a field of its own; the gate counts them by the PCI address of the GPU."""
-    kinds = "CRC_FLIT|CRC_DATA|REPLAY|RECOVERY"
-    fields = "{{__name__=~'DCGM_FI_DEV_NVLINK_({0})_ERROR_COUNT_TOTAL'}}".format(kinds)
+    fields = "{{__name__=~'DCGM_FI_DEV_NVLINK_({0})_ERROR_COUNT_TOTAL'}}".format("|".join(NVLINK_ERRORS))
     dcgm = "sum by ({0}) (max by (__name__, {0}) ({1}))".format(_labels(), fields)
     counted = "{__name__=~'gpu_node_health_figure_gpu_nvlink_(crc|replay|recovery|packet)_errors_total'}"
     address = "cluster, hostname, pci_bus_id"
@@ -211,11 +214,11 @@ def _ports() -> List[Rule]:
 STALE_INTERVALS, VERDICT_STALE_SECONDS = 3, 1800
 
 
-def older(timestamp: str, interval: str, intervals: float, seconds: float, by: str) -> str:
+def older(timestamp: str, interval: str, intervals: Any, seconds: Any, by: str) -> str:
     """The age of a file, where it is stale. Nodes with an older version of the collection report no interval."""
     written = "max by ({0}) ({1})".format(by, timestamp)
-    limit = "clamp_min(max by ({0}) ({1}) * {2:g}, {3:g})".format(by, interval, intervals, seconds)
-    return "time() - {0} > ({1} or {0} * 0 + {2:g})".format(written, limit, seconds)
+    limit = "clamp_min(max by ({0}) ({1}) * {2}, {3})".format(by, interval, intervals, seconds)
+    return "time() - {0} > ({1} or {0} * 0 + {2})".format(written, limit, seconds)
 
 
 def _node_outcome() -> str:

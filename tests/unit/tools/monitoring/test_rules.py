@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import pathlib
 import re
-import shlex
 import subprocess
 
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
 from tools.monitoring import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -81,135 +78,6 @@ def targets(up, down):
     return found
 
 
-#: By alert: sick series, each of which makes it fire alone, and healthy ones, at which it does not.
-CASES = {
-    "GpuNodeXid": (
-        [
-            same("DCGM_EXP_XID_ERRORS_COUNT", DCGM0 + ',xid="79",window_size_in_ms="300000"', 1),
-            [finding("gpu_xid")],
-        ],
-        [
-            same("DCGM_EXP_XID_ERRORS_COUNT", DCGM0 + ',xid="31",window_size_in_ms="300000"', 3),
-            same("DCGM_EXP_XID_ERRORS_COUNT", DCGM0 + ',xid="79",window_size_in_ms="300000"', 0),
-            # The last code stays in this one until the exporter starts again.
-            same("DCGM_FI_DEV_XID_ERRORS", DCGM0, 79),
-            [finding("gpu_xid", silenced="true"), finding("gpu_xid", outcome="warn")],
-        ],
-    ),
-    "GpuNodeGpuLost": (
-        [
-            same("gpu_node_gpu_up", OURS0, 0),
-            # DCGM tells of it no more.
-            same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410) + [series("DCGM_FI_DEV_SM_CLOCK", DCGM1, "1410x110 _x20")],
-        ],
-        [
-            same("gpu_node_gpu_up", OURS0, 1) + same("gpu_node_gpu_up", OURS1, 1),
-            same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410) + same("DCGM_FI_DEV_SM_CLOCK", DCGM1, 210),
-            # MIG is switched on: from then on DCGM tells of its instances.
-            same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410)
-            + [
-                series("DCGM_FI_DEV_SM_CLOCK", DCGM1, "1410x110 _x20"),
-                series("DCGM_FI_DEV_SM_CLOCK", DCGM1 + ',GPU_I_ID="1",GPU_I_PROFILE="3g.40gb"', "_x110 1410x20"),
-            ],
-        ],
-    ),
-    "GpuNodeRowRemapFailed": (
-        [same("gpu_node_gpu_row_remap_failed", OURS0, 1), same("DCGM_FI_DEV_ROW_REMAP_FAILURE", DCGM0, 1)],
-        [same("gpu_node_gpu_row_remap_failed", OURS0, 0), same("DCGM_FI_DEV_ROW_REMAP_FAILURE", DCGM0, 0)],
-    ),
-    "GpuNodeRowRemapPending": (
-        [same("gpu_node_gpu_row_remap_pending", OURS0, 1), same("DCGM_FI_DEV_ROW_REMAP_PENDING", DCGM0, 1)],
-        [same("gpu_node_gpu_row_remap_pending", OURS0, 0), same("DCGM_FI_DEV_ROW_REMAP_PENDING", DCGM0, 0)],
-    ),
-    "GpuNodeUncorrectedErrors": (
-        [
-            [series("gpu_node_gpu_ecc_errors_total", OURS0 + ',memory="dram",corrected="false"', "0x110 2x20")],
-            [series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", DCGM0, "1x110 2x20")],
-        ],
-        [
-            [series("gpu_node_gpu_ecc_errors_total", OURS0 + ',memory="dram",corrected="true"', "0+5x130")],
-            # Long ago.
-            same("gpu_node_gpu_ecc_errors_total", OURS0 + ',memory="sram",corrected="false"', 7),
-            same("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", DCGM0, 3),
-        ],
-    ),
-    "GpuNodeSlowedByHardware": (
-        [
-            same("gpu_node_gpu_slowed", OURS0 + ',reason="hardware_thermal_slowdown"', 1),
-            same("DCGM_EXP_CLOCK_EVENTS_COUNT", DCGM0 + ',clock_event="hw_power_brake",window_size_in_ms="300000"', 4),
-        ],
-        [
-            same("gpu_node_gpu_slowed", OURS0 + ',reason="software_power_cap"', 1),
-            same("DCGM_EXP_CLOCK_EVENTS_COUNT", DCGM0 + ',clock_event="gpu_idle",window_size_in_ms="300000"', 4),
-            same("DCGM_EXP_CLOCK_EVENTS_COUNT", DCGM0 + ',clock_event="hw_thermal",window_size_in_ms="300000"', 0),
-        ],
-    ),
-    "GpuNodeHot": (
-        [same("gpu_node_gpu_temperature_margin_celsius", OURS0, 2), same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 88)],
-        [
-            same("gpu_node_gpu_temperature_margin_celsius", OURS0, 12),
-            same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 80),
-            # Where both tell, what the GPU says of itself counts.
-            same("gpu_node_gpu_temperature_margin_celsius", OURS0, 7) + same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 88),
-            same("DCGM_FI_DEV_MEMORY_TEMP", DCGM0, 95),
-        ],
-    ),
-    "GpuNodeHotterThanSiblings": (
-        [
-            [
-                *same("gpu_node_gpu_temperature_celsius", OURS0, 80),
-                *same("gpu_node_gpu_temperature_celsius", OURS1, 40),
-            ]
-        ],
-        [
-            [
-                *same("gpu_node_gpu_temperature_celsius", OURS0, 60),
-                *same("gpu_node_gpu_temperature_celsius", OURS1, 50),
-            ],
-            same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 80),
-        ],
-    ),
-    "GpuNodeTargetDown": ([targets(9, 1)], [targets(10, 0)]),
-    "GpuNodeTargetsGone": ([targets(7, 3), targets(0, 2), same("other", NODE, 1)], [targets(9, 1), targets(1, 0)]),
-    "GpuNodeMetricsStale": (
-        [same("gpu_node_metrics_timestamp_seconds", NODE, 0)],
-        [[series("gpu_node_metrics_timestamp_seconds", NODE, "0+60x{0}".format(LONG))]],
-    ),
-    "GpuNodeMetricsUntold": (
-        [same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 40)],
-        [same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 40) + same("DCGM_FI_PROF_GR_ENGINE_ACTIVE", DCGM0, 0)],
-    ),
-    "GpuNodeVerdictStale": (
-        [same("gpu_node_health_timestamp_seconds", NODE, 0)],
-        [[series("gpu_node_health_timestamp_seconds", NODE, "0+60x{0}".format(LONG))]],
-    ),
-    "GpuNodeSick": (
-        [same("gpu_node_health_outcome", NODE + ',outcome="fail"', 1)],
-        [
-            same("gpu_node_health_outcome", NODE + ',outcome="fail"', 0)
-            + same("gpu_node_health_outcome", NODE + ',outcome="warn"', 1)
-        ],
-    ),
-    "GpuNodeFailsAgain": (
-        [
-            [series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x20 0x40 1x50")],
-            [series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x20 0x20 1x20 0x50")],
-        ],
-        [[series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x110")]],
-    ),
-    "GpuNodeRepeatOffender": (
-        [[finding("repeat_offender")]],
-        [[finding("repeat_offender", silenced="true")], [finding("repeat_offender", observed="true")]],
-    ),
-    "GpuNodeAllocatedAndIdle": ([job(7, 0.01, 0, 0)], [job(7, 0.5, 0, 0), job(7, 0, 0, 0)[:4]]),
-    "GpuNodeOneGpuOfJobIdle": ([job(7, 0.9, 0.4, 0.6, last=0)], [job(7, 0.9, 0.4, 0.6), job(7, 0, 0, 0)]),
-    "GpuNodeTensorCoresUnused": (
-        [job(7, 0.9, 0, 0.6)],
-        [job(7, 0.9, 0.2, 0.6), job(7, 0.9, 0, 0.1), job(7, 0.9, 0, 0.6, gpus=4)],
-    ),
-}
-
-
 def needed(texts):
     """The rules that these texts name, those that they read, and so on: promtool evaluates each in every minute."""
     found = []
@@ -256,34 +124,6 @@ def asked(given, expr, expected, minute=LONG - 5):
 def fires(alert, given, count):
     expr = 'count(ALERTS{{alertname="{0}",alertstate="firing"}})'.format(alert)
     return asked(given, expr, [("{}", count)] if count else [])
-
-
-def test_no_alert_is_without_a_sick_and_a_healthy_series():
-    assert set(CASES) == set(ALERTS)
-    assert all(sick and healthy for sick, healthy in CASES.values())
-
-
-@pytest.mark.parametrize("alert", sorted(ALERTS))
-def test_it_fires_at_the_sick_and_not_at_the_healthy(alert, tmp_path):
-    sick, healthy = CASES[alert]
-    # What fires for a target that is missing is missing where no target is.
-    more = UP if alert == "GpuNodeTargetsGone" else []
-    tests = [fires(alert, one, 1) for one in sick]
-    tests += [fires(alert, [*one, *(more if alert != "GpuNodeTargetsGone" else [])], 0) for one in healthy]
-    status, told = promtool(tmp_path, tests)
-    assert status == 0, told
-
-
-@pytest.mark.parametrize("alert", sorted(ALERTS))
-def test_an_alert_says_what_it_is_and_where_to_read_on(alert):
-    one = ALERTS[alert]
-    assert one["labels"]["severity"] in ("critical", "warning", "info")
-    assert one["annotations"]["summary"] and one["annotations"]["description"].endswith(".")
-    page, _mark, anchor = one["annotations"]["runbook_url"].partition("#")
-    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text())
-    assert page == galaxy["repository"] + "/blob/main/docs/runbooks.md"
-    assert re.search(r"^## {0}$".format(alert), (ROOT / "docs/runbooks.md").read_text(), re.MULTILINE)
-    assert anchor == alert.lower()
 
 
 # Recording rules --------------------------------------------------------------------------------------
@@ -386,17 +226,6 @@ def test_time_between_failures_and_failures_of_a_gpu(tmp_path):
     assert status == 0, told
 
 
-def test_the_example_for_alertmanager_is_one_that_it_takes():
-    example = FILES / "alertmanager.example.yml"
-    done = subprocess.run(["amtool", "check-config", str(example)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    # What it leaves out for a sick node is an alert that there is.
-    for rule in yaml.safe_load(example.read_text())["inhibit_rules"]:
-        for matcher in rule["source_matchers"] + rule["target_matchers"]:
-            pattern = re.fullmatch(r'alertname=~?"(.*)"', matcher).group(1)
-            assert [name for name in ALERTS if re.fullmatch(pattern, name)], matcher
-
-
 def test_the_example_of_a_fleet_takes_the_results_of_the_fleet_and_nothing_of_single_gpus():
     example = FILES / "prometheus_global.example.yml"
     done = subprocess.run(["promtool", "check", "config", str(example)], capture_output=True, text=True, check=False)
@@ -407,17 +236,3 @@ def test_the_example_of_a_fleet_takes_the_results_of_the_fleet_and_nothing_of_si
     assert taken == {name for name in RULES if re.match("gpu_node:(fleet|job|node)_", name)} | {
         "gpu_node:gpu_failures:7d"
     }
-
-
-COMMANDS = [
-    line.strip().partition("  #")[0]
-    for line in (ROOT / "docs/runbooks.md").read_text().splitlines()
-    if line.startswith("    gpunode ")
-]
-
-
-@pytest.mark.parametrize("command", sorted(set(COMMANDS)))
-def test_what_a_runbook_has_one_type_is_a_command(command):
-    words = shlex.split(command.partition(" | ")[0])[1:]
-    arguments = main.parser().parse_args([word for word in words if word != "PATTERN"] + ["x"] * words.count("PATTERN"))
-    registry.known(getattr(arguments, "only", None) or [] if arguments.command == "health" else [])

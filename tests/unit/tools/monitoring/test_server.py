@@ -336,7 +336,7 @@ def test_each_alert_can_be_asked_and_a_lost_gpu_is_one(prometheus):
     assert lost == [("gpu03", "5")]
     told = {name for name, series in found.items() if series}
     # gpu05's stand-in for DCGM tells no activity, and of a sick node its checks say so.
-    assert told <= {"GpuNodeGpuLost", "GpuNodeSick", "GpuNodeMetricsUntold", "GpuNodeAllocatedAndIdle"}, told
+    assert told <= {"GpuNodeGpuLost", "GpuNodeSick", "GpuNodeMetricsMissing", "GpuNodeAllocatedAndIdle"}, told
 
 
 def test_the_verdict_of_each_node_is_there(prometheus):

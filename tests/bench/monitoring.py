@@ -8,9 +8,9 @@ node, in which jobs run. Prometheus is the real one, on loopback:
 
     python tests/bench/monitoring.py [--nodes 1000] [--seconds 300] [--before RULES] [--shards 10] [--dcgm]
 
-``--before``: another file of rules, which is loaded and measured first, by the same Prometheus. ``--shards``: a second
-Prometheus federates the results for the fleet from that many copies of the first one. ``--dcgm``: the nodes report
-through DCGM's exporter instead of our own file.
+``--before``: another file of rules, which the same Prometheus evaluates first; the CPU time without rules is measured,
+too. ``--shards``: a second Prometheus federates the results for the fleet from that many copies of the first one.
+``--dcgm``: the nodes report through DCGM's exporter instead of our own file.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Sequence
 
 import yaml
 from _measure import machine
@@ -109,7 +110,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.wfile.write(sent)
 
 
-def configuration(folder: Path, port: int, nodes: int, own: str, rule_file: Path) -> None:
+def configuration(folder: Path, port: int, nodes: int, own: str, rule_files: Sequence[Path]) -> None:
     targets = [
         {
             "targets": ["127.0.0.1:{0}".format(port)],
@@ -126,7 +127,7 @@ def configuration(folder: Path, port: int, nodes: int, own: str, rule_file: Path
     (folder / "targets.json").write_text(json.dumps(targets))
     content = {
         "global": {"scrape_interval": "30s", "evaluation_interval": "30s"},
-        "rule_files": [str(rule_file), str(ROLE / "files/gpu_node.alerts.yml")],
+        "rule_files": [str(one.resolve()) for one in rule_files],
         "scrape_configs": [
             {
                 "job_name": "gpu_node",
@@ -184,20 +185,32 @@ def main() -> None:
     text = reported()
     server = Nodes(of_dcgm(text) if given.dcgm else text)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    own = ROLE / "files/gpu_node.rules.yml"
+    own, alerts = ROLE / "files/gpu_node.rules.yml", ROLE / "files/gpu_node.alerts.yml"
     with tempfile.TemporaryDirectory() as name:
         folder, address = Path(name), free_address()
-        configuration(folder, server.server_address[1], given.nodes, address, (given.before or own).resolve())
-        started = [start(name, "prometheus", address)]
-        try:
-            if given.before:
-                time.sleep(given.seconds)
-                print("rules of {0}".format(given.before.name))
-                measure(address, started[0].pid, given.nodes, boards=False)
-                heat_map(address, "gpu_node:gpu_busy:ratio")
-                configuration(folder, server.server_address[1], given.nodes, address, own)
+
+        def load(*rule_files: Path) -> None:
+            configuration(folder, server.server_address[1], given.nodes, address, rule_files)
+            if started:
                 urllib.request.urlopen(urllib.request.Request("http://" + address + "/-/reload", method="POST"))
             time.sleep(given.seconds)
+
+        started: list[subprocess.Popen] = []
+        configuration(folder, server.server_address[1], given.nodes, address, [] if given.before else [own, alerts])
+        started.append(start(name, "prometheus", address))
+        try:
+            time.sleep(given.seconds)
+            if given.before:
+                without = cpu_seconds(started[0].pid)
+                print("| CPU seconds in each 30 s without rules | {0:.2f} |".format(without))
+                load(given.before)
+                more = cpu_seconds(started[0].pid) - without
+                print("| CPU seconds of the rules of {0} in each 30 s | {1:.2f} |".format(given.before.name, more))
+                heat_map(address, "gpu_node:gpu_busy:ratio")
+                load(own)
+                more = cpu_seconds(started[0].pid) - without
+                print("| CPU seconds of the rules in each 30 s | {0:.2f} |".format(more))
+                load(own, alerts)
             measure(address, started[0].pid, given.nodes)
             heat_map(address, "sum by (le) (gpu_node:fleet_busy_gpus:bucket)")
             if given.shards:
@@ -225,6 +238,18 @@ def heat_map(address: str, expr: str) -> None:
     with urllib.request.urlopen(url, timeout=120) as answer:
         size = len(answer.read())
     print("| heat map of six hours: {0} | {1:.3g} MB, {2:.2f} s |".format(expr, size / 1e6, time.monotonic() - begin))
+
+
+def cpu_seconds(pid: int, seconds: int = 120) -> float:
+    """Of a process in each 30 s, over one evaluation of the rarest rules. Other programs change it little."""
+
+    def used() -> float:
+        fields = Path("/proc/{0}/stat".format(pid)).read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before, begin = used(), time.monotonic()
+    time.sleep(seconds)
+    return (used() - before) * 30 / (time.monotonic() - begin)
 
 
 def memory(pid: int) -> int:
@@ -267,7 +292,7 @@ def slowest_rules(address: str, count: int = 8) -> None:
         print("| rule {0}, s | {1:.3f} |".format(rule, seconds))
 
 
-def measure(address: str, pid: int, nodes: int, boards: bool = True) -> None:
+def measure(address: str, pid: int, nodes: int) -> None:
     print("{0} nodes of {1} GPUs ({processor}, {cores} cores)".format(nodes, GPUS, **machine()))
     for what, expr in (
         ("targets up", 'sum(up{job="gpu_node"})'),
@@ -282,8 +307,6 @@ def measure(address: str, pid: int, nodes: int, boards: bool = True) -> None:
         print("| {0} | {1:.4g} |".format(what, value(address, expr)))
     print("| memory of Prometheus, MiB | {0} |".format(memory(pid)))
     slowest_rules(address)
-    if not boards:
-        return
     for file in sorted((ROLE / "files/boards").glob("*.json")):
         seconds = []
         for panel in json.loads(file.read_text())["panels"]:

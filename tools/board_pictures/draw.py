@@ -16,7 +16,7 @@ from .browser import Browser
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = ROOT / "roles/monitoring/files/boards"
 OUT = ROOT / "build" / "boards"
-STEP = 60
+STEP = prometheus.INTERVAL
 #: The chosen value of each variable that has one value, by the board.
 CHOSEN: Dict[str, Dict[str, str]] = {
     "node": {"cluster": "alpha", "hostname": "gpu009"},

@@ -69,7 +69,7 @@ def _summed(value: Value, factor: float) -> Value:
     return lambda minute: sum((value(one) or 0.0) for one in range(minute)) * 60 * factor
 
 
-def own(labels: Labels, made: Work) -> Iterator[Series]:
+def own(labels: Labels, made: Work, nvlink_errors: float = 0.0) -> Iterator[Series]:
     """The metrics of gpunode metrics."""
     ratios = {
         "busy": made.busy, "sm_active": scaled(made.busy, 0.9), "sm_occupancy": scaled(made.busy, 0.4),
@@ -91,6 +91,9 @@ def own(labels: Labels, made: Work) -> Iterator[Series]:
     }  # fmt: skip
     for name, value in others.items():
         yield Series("gpu_node_gpu_" + name, labels, value)
+    address = {name: value for name, value in labels.items() if name not in ("gpu", "UUID", "modelName")}
+    figures = dict(address, check="gpu_nvlink", key=labels["UUID"])
+    yield Series("gpu_node_health_figure_gpu_nvlink_replay_errors_total", figures, counter(nvlink_errors))
     for memory in ("dram", "sram"):
         for corrected in ("true", "false"):
             more = {"memory": memory, "corrected": corrected}
@@ -119,6 +122,8 @@ def dcgm(labels: Labels, made: Work, whole: bool = True) -> Iterator[Series]:
         values["DCGM_FI_DEV_ROW_REMAP_FAILURE"] = constant(0.0)
         values["DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"] = constant(0.0)
         values["DCGM_FI_DEV_XID_ERRORS"] = constant(0.0)
+        values["DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"] = constant(0.0)
+        values["DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"] = constant(0.0)
     for name, value in values.items():
         yield Series(name, labels, value)
 

@@ -5,9 +5,10 @@
 
 Two clusters over three hours, with the labels that Prometheus adds to the targets:
 
-- ``alpha`` with Slurm. Our own metrics: job 4711 on four healthy nodes; 4712 slow, since a GPU of gpu006 is hot; 4713
-  leaves eight GPUs idle; 4714 has two GPUs of gpu008; gpu009 lost a GPU; gpu011 has an unknown and gpu014 an old
-  verdict; gpu012 has an InfiniBand port that is down. DCGM's metrics: job 4715 on gpu010; MIG on gpu013.
+- ``alpha`` with Slurm. Our own metrics: job 4711 on four nodes, of which gpu003 has errors of NVLink; 4712 is slow,
+  since a GPU of gpu006 is hot; 4713 leaves eight GPUs idle; 4714 has two GPUs of gpu008; gpu009 lost a GPU; gpu011 has
+  an unknown and gpu014 an old verdict; an InfiniBand port of gpu012 is down, and one of gpu005 has errors. DCGM's
+  metrics: job 4715 on gpu010; MIG on gpu013.
 - ``kube`` with Kubernetes and DCGM's metrics: pods of two namespaces, one of them idle.
 """
 
@@ -149,7 +150,7 @@ def gpus(node: str) -> Iterator[Series]:
 def _by_own(node: str, gpu: int, labels: Labels, made: Work, job: Optional[Job]) -> Iterator[Series]:
     labels = dict(labels, pci_bus_id="0000000{0}:00:00.0".format(gpu + 1))
     lost = (node, gpu) == ("gpu009", 5)
-    for one in own(labels, made):
+    for one in own(labels, made, 3.0 if (node, gpu) == ("gpu003", 6) else 0.0):
         if not lost:
             yield one
         elif one.name == "gpu_node_gpu_up":

@@ -24,6 +24,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 UNPACKED = ROOT / ".venv/debian/usr/bin"
 RULES = ROOT / "roles/monitoring/files/gpu_node.rules.yml"
+#: Seconds between two samples, and for how long a sample holds.
+INTERVAL, LOOKBACK = 60, 90
 _RECORDED = re.compile(r"gpu_node:[a-z0-9_:]+")
 
 
@@ -55,7 +57,8 @@ def levels(groups: List[Dict[str, Any]]) -> List[List[Dict[str, Any]]]:
         for level, of_level in enumerate(found):
             rules = [rule for rule in group["rules"] if depth[rule["record"]] == level]
             if rules:
-                of_level.append(dict(group, rules=rules))
+                interval = "{0}s".format(min(INTERVAL, int(str(group["interval"]).rstrip("s"))))
+                of_level.append(dict(group, rules=rules, interval=interval))
     return found
 
 

@@ -145,12 +145,15 @@ export async function prepare(panel, context) {
 
 const text = (field, value) => grafana.formattedValueToString(field.display(value));
 
-// What a test reads: the rows of a table as shown, or name, value, text and colour of each series.
+// What a test reads: the rows of a table as shown, with the labels in it by column; or name, value, text and colour of
+// each series.
 export function summary(panel, data) {
   if (panel.type === 'table') {
     const fields = (data[0]?.fields || []).filter((field) => !field.config.custom?.hidden);
     const rows = Array.from({ length: data[0]?.length || 0 }, (_none, row) => fields.map((field) => text(field, field.values[row])));
-    return { columns: fields.map((field) => grafana.getFieldDisplayName(field, data[0], data)), rows };
+    const labels = Object.fromEntries(fields.flatMap((field, index) =>
+      field.type === FieldType.string && !field.config.mappings?.length ? [[index, field.values]] : []));
+    return { columns: fields.map((field) => grafana.getFieldDisplayName(field, data[0], data)), rows, labels };
   }
   const series = data.flatMap((frame) => frame.fields.filter((field) => field.type === FieldType.number).map((field) => {
     const known = field.values.filter((value) => value !== null), last = known[known.length - 1];

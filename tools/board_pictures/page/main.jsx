@@ -128,6 +128,14 @@ function* places(board, values) {
   yield* end();
 }
 
+// The largest letters of a panel in pixels, and whether part of a legend is out of sight.
+function letters(drawn) {
+  const own = [...drawn.querySelectorAll('*')].filter((one) => [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE));
+  return Math.max(...own.map((one) => parseFloat(getComputedStyle(one).fontSize)));
+}
+const hidden = (drawn) => [...drawn.querySelectorAll('*')].some((one) =>
+  one.clientHeight > 0 && one.scrollHeight > one.clientHeight + 4 && /auto|scroll|hidden/.test(getComputedStyle(one).overflowY));
+
 function filled(variables, own) {
   const all = { ...variables, ...own };
   return (text) => text.replace(/\$\{?(\w+)(?::\w+)?\}?/g, (word, name) => (name in all ? all[name] : word));
@@ -156,6 +164,7 @@ window.draw = async (board, { prometheus, from, to, step, width, variables, valu
       return [{
         title: fill(panel.title), type: panel.type, error: error || drawn.querySelector('[data-error]')?.innerText,
         cut: title !== null && title.scrollWidth > title.clientWidth,
+        letters: letters(drawn), hidden: panel.type === 'timeseries' && hidden(drawn),
         texts: drawn.innerText.split('\n').filter((line) => line.trim()), ...(error ? {} : summary(panel, data)),
       }];
     }),

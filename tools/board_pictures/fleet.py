@@ -208,6 +208,7 @@ def health(node: str) -> Iterator[Series]:
         yield Series("gpu_node_health_finding", dict(labels, **told), since(begun, constant(1.0)))
     yield Series("gpu_node_health_info", dict(labels, level="passive"), constant(1.0))
     yield Series("gpu_node_health_duration_seconds", labels, wave(2.1, 0.1, 3))
+    yield Series("gpu_node_health_interval_seconds", labels, constant(300.0))
     stale = 40 if node == "gpu014" else MINUTES
     yield Series(
         "gpu_node_health_timestamp_seconds", labels, lambda minute: float(START + 60 * (min(minute, stale) // 5 * 5))
@@ -239,6 +240,10 @@ def node_exporter(node: str) -> Iterator[Series]:
     for disk in ("nvme0n1", "nvme1n1"):
         yield Series("node_disk_read_bytes_total", dict(labels, device=disk), counter(6e10 * busy))
         yield Series("node_disk_written_bytes_total", dict(labels, device=disk), counter(1e10 * busy))
+        yield Series("node_disk_io_time_seconds_total", dict(labels, device=disk), counter(40 * busy))
+    yield Series("node_pressure_io_waiting_seconds_total", labels, counter(6 * busy))
+    yield Series("node_nfs_requests_total", dict(labels, method="Read", proto="4"), counter(3000 * busy))
+    yield Series("node_nfs_rpc_retransmissions_total", labels, counter(0.0))
     yield Series("node_network_receive_bytes_total", dict(labels, device="eth0"), counter(3e9 * busy))
     yield Series("node_network_transmit_bytes_total", dict(labels, device="eth0"), counter(2e9 * busy))
 

@@ -8,7 +8,7 @@ Two clusters over three hours, with the labels that Prometheus adds to the targe
 - ``alpha`` with Slurm. Our own metrics: job 4711 on four nodes, of which gpu003 has errors of NVLink; 4712 is slow,
   since a GPU of gpu006 is hot; 4713 leaves eight GPUs idle; 4714 has two GPUs of gpu008; gpu009 lost a GPU; gpu011 has
   an unknown and gpu014 an old verdict; an InfiniBand port of gpu012 is down, and one of gpu005 has errors. DCGM's
-  metrics: job 4715 on gpu010; MIG on gpu013.
+  metrics: job 4715 on gpu010; MIG on gpu013, where 4718 leaves an instance idle.
 - ``kube`` with Kubernetes and DCGM's metrics: pods of two namespaces, one of them idle.
 """
 
@@ -76,7 +76,7 @@ VERDICTS: Dict[str, Tuple[str, Tuple[str, str, str, str]]] = {
 #: (identifier, profile, share of its memory in use, activity, job) of the MIG instances of gpu013, by GPU.
 INSTANCES: Dict[int, Tuple[Tuple[str, str, float, float, str], ...]] = {
     0: tuple((str(7 + i), "1g.10gb", 0.1 * i, 0.12 * i, "4716" if i in (5, 6) else "") for i in range(7)),
-    1: (("1", "3g.40gb", 0.9, 0.85, "4717"), ("2", "3g.40gb", 0.02, 0.0, "")),
+    1: (("1", "3g.40gb", 0.9, 0.85, "4717"), ("2", "3g.40gb", 0.02, 0.0, "4718")),
 }
 CHECKS = ("gpu_lost", "gpu_temperature", "gpu_driver", "gpu_ecc", "ib_ports", "nvme_smart")
 OUTCOMES = ("pass", "warn", "unknown", "fail")
@@ -233,7 +233,7 @@ def node_exporter(node: str) -> Iterator[Series]:
             owner = {"hpc_job": one.number, "user": one.user, "account": one.account, "partition": "gpu"}
             yield Series("gpu_node_job_info", {**labels, **owner}, constant(1.0))
     if node == "gpu013":
-        for number, user in (("4716", "frank"), ("4717", "grace")):
+        for number, user in (("4716", "frank"), ("4717", "grace"), ("4718", "grace")):
             owner = {"hpc_job": number, "user": user, "account": "bio", "partition": "gpu"}
             yield Series("gpu_node_job_info", {**labels, **owner}, constant(1.0))
     busy = next((one.busy for one in JOBS if node in one.nodes), 0.0)

@@ -152,7 +152,7 @@ export function summary(panel, data) {
     const fields = (data[0]?.fields || []).filter((field) => !field.config.custom?.hidden);
     const rows = Array.from({ length: data[0]?.length || 0 }, (_none, row) => fields.map((field) => text(field, field.values[row])));
     const labels = Object.fromEntries(fields.flatMap((field, index) =>
-      field.type === FieldType.string && !field.config.mappings?.length ? [[index, field.values]] : []));
+      field.type === FieldType.string ? [[index, field.values]] : []));
     return { columns: fields.map((field) => grafana.getFieldDisplayName(field, data[0], data)), rows, labels };
   }
   const series = data.flatMap((frame) => frame.fields.filter((field) => field.type === FieldType.number).map((field) => {

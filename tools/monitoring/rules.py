@@ -346,7 +346,9 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
         Rule("gpu_node:job_node", "group by (cluster, hpc_job, hostname) (gpu_node:gpu_job)"),
         Rule(
             "gpu_node:job_owner",
-            "group by (cluster, hpc_job, user, account) (gpu_node_job_info) or on (cluster, hpc_job) "
+            # The owner that most nodes of the job report: joins allow one.
+            "topk by (cluster, hpc_job) (1, count by (cluster, hpc_job, user, account) (gpu_node_job_info)) ^ 0 "
+            "or on (cluster, hpc_job) "
             'label_replace(group by (cluster, hpc_job) (gpu_node:gpu_job{hpc_job=~".+/.+"}), '
             '"namespace", "$1", "hpc_job", "(.*)/.*")',
         ),

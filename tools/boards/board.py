@@ -132,13 +132,12 @@ class Board:
             panel = panel.min(0).max(1)
         if target:
             panel = panel.data_links([variables.board_link(target, self.chosen)])
-        self._add(panel, title, what, unit, (width, 4), steps, alert, none)
+        self._add(panel, title, what, unit, (width, 4), looks.from_zero(steps), alert, none)
 
     def outcome(self, title: str, what: str, expr: str, width: int = 4, alert: str = "") -> None:
         panel = stat.Panel().with_target(_instant("A", expr)).graph_mode(BigValueGraphMode.NONE)
         panel = panel.color_mode(BigValueColorMode.BACKGROUND).mappings(looks.mapped(looks.OUTCOMES))
-        steps = tuple((n or None, colour) for n, (_text, colour) in looks.OUTCOMES.items())
-        self._add(panel, title, what, "none", (width, 4), steps, alert, "no verdict")
+        self._add(panel, title, what, "none", (width, 4), ((None, "purple"),), alert, "no verdict")
 
     def series(
         self,

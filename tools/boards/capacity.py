@@ -112,6 +112,7 @@ def make() -> Any:
             ),
         ),
         none="No idle MIG instance is allocated.",
+        height=4,
     )
     free = "{0} == 1 unless on ({1}) gpu_node:gpu_job{{{2}}}".format(found.of("gpu_node:gpu_up"), GPU, cluster)
     found.table(
@@ -128,7 +129,6 @@ def make() -> Any:
             ),
         ),
         none="All GPUs are allocated.",
-        width=12,
     )
     found.row("Over time")
     found.series(

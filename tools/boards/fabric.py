@@ -54,6 +54,7 @@ def make() -> Any:
         or_zero("count({0})".format(nvlink), found.of("gpu_node:gpu_nvlink_errors_total")),
         "none",
         looks.NONE_IS_GOOD,
+        none="not reported",
     )
     found.stat(
         "PCIe replays",
@@ -61,6 +62,7 @@ def make() -> Any:
         or_zero("count({0})".format(replays), found.of("gpu_node:gpu_pcie_replays_total")),
         "none",
         looks.NONE_IS_BEST,
+        none="not reported",
     )
     found.stat(
         "Findings",
@@ -139,7 +141,7 @@ def make() -> Any:
                 "{{hostname}} {{device}} port {{port}}",
             )
         ],
-        "cps",
+        "suffix:errors/s",
         link="hostname",
         known=("cluster", "hostname"),
         none="No port had errors in the time range.",
@@ -153,7 +155,7 @@ def make() -> Any:
                 "{{hostname}} GPU {{gpu}}",
             )
         ],
-        "cps",
+        "suffix:errors/s",
         link="hostname",
         known=("cluster", "hostname"),
         none="No GPU had NVLink errors in the time range.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import looks
 from .board import Board
-from .names import COUNTS, JOB, NETWORK_CHECKS, NODE, OWNER, SLOW, or_zero, owned, worst
+from .names import COUNTS, JOB, NETWORK_CHECKS, NODE, OWNER, SLOW, or_zero, owned, ports_down, worst
 
 _CHOSEN = ("cluster", "profile")
 
@@ -21,7 +21,6 @@ def make() -> Any:
     up, outcome = found.of("gpu_node:gpu_up", whole), found.of("gpu_node:node_outcome")
     nodes = found.of("gpu_node:node_gpus")
     gpus, cluster = found.of("gpu_node:fleet_gpus"), found.where(without=("profile",))
-    ports = "gpu_node:ib_port_up{{{0}}}".format(cluster)
     found.row("Now")
     found.stat(
         "Unhealthy nodes",
@@ -112,11 +111,11 @@ def make() -> Any:
         target="usage",
     )
     found.stat(
-        "Ports up",
-        "Active InfiniBand and RoCE ports, as a share of the ports that were active within seven days.",
-        "sum({0}) / sum(max_over_time({0}[7d:1h]) or {0})".format(ports),
-        "percentunit",
-        ((None, "red"), (0.99, "orange"), (1, "green")),
+        "Ports down",
+        "InfiniBand and RoCE ports that were active within seven days and are not now.",
+        or_zero("count({0})".format(ports_down(cluster)), "gpu_node:ib_port_up{{{0}}}".format(cluster)),
+        "none",
+        looks.NONE_IS_GOOD,
         none="no ports",
         target="fabric",
     )
@@ -140,7 +139,7 @@ def make() -> Any:
     )
     found.heat(
         "Busy GPUs",
-        "How many GPUs are how busy. Two bands mean that some jobs leave GPUs idle.",
+        "Number of GPUs by busy ratio. A row is named by its upper bound: 0.05 is idle, 1 is more than 0.9.",
         "sum by (le) ({0})".format(found.of("gpu_node:fleet_busy_gpus:bucket")),
         "percentunit",
     )

@@ -49,8 +49,8 @@ def make() -> Any:
         alert="GpuNodeAllocatedAndIdle",
     )
     found.stat(
-        "Slowest GPU",
-        "Its least busy GPU, relative to the median of the job. A GPU far below the others delays them all.",
+        "Least busy GPU",
+        "Busy ratio of its least busy GPU, relative to the median of the job. A slowed GPU is busier than the others.",
         "max({0}) / max({1} > 0)".format(
             found.of("gpu_node:job_busy_least:ratio"), found.of("gpu_node:job_busy_median:ratio")
         ),
@@ -210,7 +210,7 @@ def make() -> Any:
         "Share of time in which a process of a node waited for disks or network file systems, over the nodes.",
         [(how.format(node("rate(node_pressure_io_waiting_seconds_total[5m])")), text) for how, text in _SPREAD],
         "percentunit",
-        none="The kernel of these nodes does not report I/O pressure.",
+        none="No I/O pressure is reported. If a node has no /proc/pressure, boot its kernel with psi=1.",
     )
     _nodes(found, node)
     return found.build()
@@ -238,7 +238,7 @@ def _all_jobs(found: Board) -> None:
         (
             Column("GPUs", owned(gpus, "gpu_node:job_owner{{{0}}}".format(cluster)), "none"),
             Column("slowed GPUs", slowed, "none", looks.NONE_IS_BEST, without=OWNER),
-            Column("slowest / median", apart, "percentunit", looks.NEAR_MEDIAN, without=OWNER),
+            Column("least busy / median", apart, "percentunit", looks.NEAR_MEDIAN, without=OWNER),
             Column("ports down", down, "none", looks.NONE_IS_GOOD, without=OWNER),
             Column("port errors, 1 h", errors, "none", looks.NONE_IS_BEST, without=OWNER),
         ),

@@ -96,6 +96,12 @@ def thresholds(steps: Steps) -> Any:
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
 
 
+def from_zero(steps: Steps) -> Steps:
+    """The lowest colour is also that of a missing value, which is not good."""
+    lowest = steps[0][1]
+    return steps if lowest == "blue" else ((None, "text"), (0, lowest), *steps[1:])
+
+
 def fixed(legend: str) -> Dict[str, List[Any]]:
     """The fixed colours of the lines of a legend such as ``{{outcome}}``, as overrides by name."""
     return {

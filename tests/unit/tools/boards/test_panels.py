@@ -11,8 +11,8 @@ import pytest
 from board_files import BOARDS, PANELS, columns, defaults, of_type, overrides
 
 #: Units that Grafana does not scale to another one that nobody expects: ``h`` becomes days and weeks.
-UNITS = {"none", "percentunit", "s", "bytes", "Bps", "celsius", "hertz", "watt", "kwatth", "cps", "reqps"}
-OTHER_UNITS = {"string", "dateTimeAsIso", "suffix:h"}
+UNITS = {"none", "percentunit", "s", "bytes", "Bps", "celsius", "hertz", "watt", "kwatth", "reqps"}
+OTHER_UNITS = {"string", "dateTimeAsIso", "suffix:h", "suffix:errors/s"}
 MEANING = {
     "outcome": {"pass": "green", "warn": "yellow", "unknown": "purple", "fail": "red"},
     "state": {"busy": "green", "idle": "yellow", "wasted": "red", "unallocated": "blue", "unknown": "purple"},
@@ -115,6 +115,12 @@ def test_an_empty_panel_explains_what_that_means(name, panel):
     assert text and (panel["type"] == "stat" or (text.endswith(".") and len(text) > 10))
     # The cells without a value do not show it.
     assert {one.get("noValue") for one in overrides(panel).values() if "unit" in one} <= {"-"}
+
+
+@pytest.mark.parametrize(("name", "panel"), of_type("stat"))
+def test_a_missing_value_is_not_green(name, panel):
+    """Grafana gives it the lowest colour."""
+    assert defaults(panel)["thresholds"]["steps"][0]["color"] in ("text", "blue", "purple")
 
 
 @pytest.mark.parametrize(("name", "panel"), of_type("table"))

@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.heal
 from ansible_collections.trainyard.gpu_node.tools.docs import pictures
 
 FOLDER = Path(__file__).resolve().parents[4] / "docs" / "pictures"
+DRAWN = sorted(FOLDER.glob("*.svg"))
 HOSTILE = '</script><script>alert(1)</script><img src=http://x.invalid/ onerror=alert(1)>"&amp;'
 
 
@@ -32,10 +33,18 @@ def words(element: ElementTree.Element) -> str:
 
 def test_every_picture_is_shown_in_the_readme() -> None:
     readme = (FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
-    assert {path.name for path in FOLDER.iterdir()} == set(re.findall(r"docs/pictures/([\w.]+)", readme))
+    assert {path.name for path in DRAWN} == set(re.findall(r"docs/pictures/([\w.]+)", readme))
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_every_picture_of_a_dashboard_is_small_and_on_its_page() -> None:
+    """Drawn by ``python -m tools.board_pictures``, cut and with 64 colours."""
+    page = (FOLDER.parent / "boards.md").read_text(encoding="utf-8")
+    found = set(FOLDER.iterdir()) - set(DRAWN)
+    assert {path.name for path in found} == set(re.findall(r"\(pictures/([\w.]+)\)", page))
+    assert all(path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size < 150_000 for path in found)
+
+
+@pytest.mark.parametrize("path", DRAWN, ids=lambda path: path.name)
 def test_a_picture_is_small_runs_nothing_and_loads_nothing(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text) < 40_000 and "prefers-color-scheme: dark" in text.replace("scheme:dark", "scheme: dark")

@@ -37,7 +37,7 @@ def test_every_picture_is_shown_in_the_readme() -> None:
 
 
 def test_every_picture_of_a_dashboard_is_small_and_on_its_page() -> None:
-    """Drawn by ``python -m tools.board_pictures``, cut and with 64 colours."""
+    """Drawn by ``python -m tools.board_pictures``, cut and with 128 colours."""
     page = (FOLDER.parent / "boards.md").read_text(encoding="utf-8")
     found = set(FOLDER.iterdir()) - set(DRAWN)
     assert {path.name for path in found} == set(re.findall(r"\(pictures/([\w.]+)\)", page))

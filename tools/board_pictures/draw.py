@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from . import components, fleet, prometheus
+from . import components, exporters, fleet, prometheus
 from .browser import Browser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,8 +26,8 @@ CHOSEN: Dict[str, Dict[str, str]] = {
 
 def database(folder: Path) -> Path:
     """The blocks of the fleet, kept until the fleet or the rules change."""
-    parts = [Path(fleet.__file__).read_bytes(), prometheus.RULES.read_bytes()]
-    digest = hashlib.sha256(b"".join(parts)).hexdigest()
+    parts = [Path(str(one.__file__)) for one in (fleet, exporters, prometheus)]
+    digest = hashlib.sha256(b"".join(one.read_bytes() for one in [*parts, prometheus.RULES])).hexdigest()
     data, whole = folder / "data", folder / "whole"
     if not (whole.is_file() and whole.read_text(encoding="utf-8") == digest):
         prometheus.clear(folder)

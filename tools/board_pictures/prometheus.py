@@ -86,7 +86,8 @@ def serve(data: Path) -> Iterator[str]:
         "--storage.tsdb.retention.time=100y",
         "--web.listen-address=" + address,
     ]
-    words += ["--query.lookback-delta=5m"]
+    # Blocks of the past have no marks where a series ends, so a value holds for little more than the time between two.
+    words += ["--query.lookback-delta={0}s".format(LOOKBACK)]
     with log.open("ab") as stream:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
     try:

@@ -77,7 +77,8 @@ def test_the_fleet_has_each_recorded_series(boards):
     groups = yaml.safe_load(prometheus.RULES.read_text(encoding="utf-8"))["groups"]
     records = {rule["record"] for group in groups for rule in group["rules"]}
     with prometheus.serve(draw.OUT / "prometheus" / "data") as address:
-        assert records <= set(prometheus.label_values(address, 'label_values({__name__=~".+"}, __name__)', fleet.END))
+        query = 'label_values({__name__=~".+"}, __name__)'
+        assert records <= set(prometheus.label_values(address, query, fleet.START, fleet.END))
 
 
 def test_no_panel_has_texts_of_a_mistake(boards):

@@ -51,7 +51,7 @@ def variables(board: Any, chosen: Dict[str, str], address: str) -> "tuple[Dict[s
         query = one["query"]["query"]
         for known, value in text.items():
             query = query.replace("$" + known, value)
-        values[name] = prometheus.label_values(address, query, fleet.END)
+        values[name] = prometheus.label_values(address, query, fleet.START, fleet.END)
         if name in chosen:
             text[name] = chosen[name]
         elif one.get("includeAll"):

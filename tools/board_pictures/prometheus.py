@@ -125,12 +125,12 @@ def fill(data: Path, samples: Path, start: int, end: int, rules: Path = RULES) -
                 shutil.move(str(block), str(data / block.name))
 
 
-def label_values(address: str, query: str, at: int) -> List[str]:
+def label_values(address: str, query: str, start: int, end: int) -> List[str]:
     """What Grafana has for a variable: ``label_values(SELECTOR, LABEL)``."""
     told = re.fullmatch(r"label_values\((.*), *(\w+)\)", query)
     if told is None:
         raise PrometheusError("{0}: not a query of label values".format(query))
-    words = urllib.parse.urlencode({"match[]": told.group(1), "start": at - 3600, "end": at})
+    words = urllib.parse.urlencode({"match[]": told.group(1), "start": start, "end": end})
     url = "{0}/api/v1/label/{1}/values?{2}".format(address, told.group(2), words)
     with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310
         return list(json.load(answer)["data"])

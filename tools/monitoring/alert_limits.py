@@ -101,7 +101,7 @@ def for_jinja(text: str) -> str:
     """With expressions between [% and %], which the role puts its values into."""
 
     def value(name: str, percent: bool) -> str:
-        return "[% " + ("'%g' | format(limits.{0} * 100)" if percent else "limits.{0}").format(name) + " %]"
+        return "[% " + ("'%g' | format(limits.{0} | float * 100)" if percent else "limits.{0}").format(name) + " %]"
 
     return _replaced(text, value)
 

@@ -21,6 +21,7 @@ from test_rules import (
     OURS0,
     OURS1,
     ROOT,
+    asked,
     finding,
     fires,
     job,
@@ -32,6 +33,8 @@ from test_rules import (
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
+from tools.monitoring import alert_limits, alerts, alerts_of_gpus
+from tools.monitoring.rules import NVLINK_ERRORS
 
 NVLINK = "DCGM_FI_DEV_NVLINK_{0}_ERROR_COUNT_TOTAL"
 NVLINK_FIGURE = "gpu_node_health_figure_gpu_nvlink_crc_errors_total"
@@ -348,6 +351,101 @@ def test_an_alert_says_what_it_is_and_where_to_read_on(alert):
     assert page == galaxy["repository"] + "/blob/main/docs/runbooks.md"
     assert re.search(r"^## {0}$".format(alert), (ROOT / "docs/runbooks.md").read_text(), re.MULTILINE)
     assert anchor == alert.lower()
+
+
+def test_xids_fire_as_the_check_judges_them():
+    known = alerts_of_gpus.xids()
+    # What cases/monitoring/xid_pass.txt of the reviews lists: codes for which the check fails, and some that it passes.
+    failing = {46, 48, 54, 56, 57, 58, 62, 64, 74, 79, 81, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158}
+    failing |= {159, 167, 169, 173, 175}
+    assert set(known.fail) == failing
+    assert {13, 31, 43, 45, 63, 69, 92} <= set(known.passed) and 94 in known.warn and 154 in known.by_check
+
+
+def lost_after_relabel(changed):
+    """A partition of one node changes at minute 20, and another node loses a GPU at minute 40."""
+    name, label = "gpu_node_gpu_up", 'cluster="c1",hostname="gpu0{0}",partition="{1}",gpu="{2}",UUID="GPU-{2}"'
+    found = [series(name, label.format(2, "p1", 0), "1x130"), series(name, label.format(2, "p1", 1), "1x40 stale")]
+    if not changed:
+        return [*found, series(name, label.format(1, "p1", 0), "1x130")]
+    first, second = label.format(1, "p1", 0), label.format(1, "p2", 0)
+    return [*found, series(name, first, "1x20 stale"), series(name, second, "_x21 1x109")]
+
+
+def test_a_changed_label_of_one_node_does_not_blind_the_alert_on_lost_gpus(tmp_path):
+    expr = 'ALERTS{alertname="GpuNodeGpuLost",alertstate="firing"}'
+    labels = ',severity="critical",cluster="c1",hostname="gpu02",partition="p1"}'
+    expected = [(expr.rstrip("}") + labels, 1)]
+    status, told = promtool(tmp_path, [asked(lost_after_relabel(one), expr, expected, 60) for one in (False, True)])
+    assert status == 0, told
+
+
+def healthy_fleet():
+    """Three busy nodes whose GPUs DCGM and our file report, with verdicts, ports, events and jobs."""
+    found = []
+    for node in range(3):
+        target = 'cluster="c1",hostname="gpu0{0}",profile="ndv5",partition="gpu"'.format(node)
+        ours = target + ',job="gpu_node"'
+        found += same("up", ours, 1) + same("up", target + ',job="gpu_node_dcgm"', 1)
+        for what, interval in (("metrics", 30), ("health", 300)):
+            found.append(series("gpu_node_{0}_timestamp_seconds".format(what), ours, "0+60x130"))
+            found += same("gpu_node_{0}_interval_seconds".format(what), ours, interval)
+        for one in ("pass", "warn", "unknown", "fail"):
+            found += same("gpu_node_health_outcome", ours + ',outcome="{0}"'.format(one), int(one == "pass"))
+        for kind in ("reboot", "terminate"):
+            found += same("gpu_node_cloud_events", ours + ',type="{0}",status="scheduled"'.format(kind), 0)
+        port = ours + ',device="mlx5_0",port="1"'
+        found += same("node_infiniband_state_id", port, 4) + same("node_infiniband_symbol_error_total", port, 9)
+        found += same("node_infiniband_state_id", ours + ',device="mlx5_9",port="1"', 1)
+        for gpu in range(4):
+            place = ',gpu="{0}",UUID="GPU-{1}{0}",modelName="H100"'.format(gpu, node)
+            own, dcgm = ours + place, target + ',job="gpu_node_dcgm",hpc_job="7"' + place
+            for name, value in OWN:
+                found += same("gpu_node_gpu_" + name, own, value)
+            found += same("gpu_node_gpu_job", own + ',hpc_job="7"', 1)
+            for name, value in DCGM:
+                found += same("DCGM_" + name, dcgm, value)
+            found += same("DCGM_EXP_XID_ERRORS_COUNT", dcgm + ',xid="31"', 2)
+    return found
+
+
+#: What a busy GPU reports; counters are as high as after months.
+OWN = (
+    ("up", 1),
+    ("busy_ratio", 0.95),
+    ("sm_active_ratio", 0.8),
+    ("tensor_active_ratio", 0.4),
+    ("temperature_celsius", 62),
+    ("temperature_margin_celsius", 25),
+    ("row_remap_failed", 0),
+    ("row_remap_pending", 0),
+    ("pcie_replays_total", 7000),
+)
+DCGM = (
+    ("FI_DEV_SM_CLOCK", 1980),
+    ("FI_DEV_GPU_TEMP", 62),
+    ("FI_PROF_GR_ENGINE_ACTIVE", 0.95),
+    ("FI_PROF_SM_ACTIVE", 0.8),
+    ("FI_PROF_PIPE_TENSOR_ACTIVE", 0.4),
+    ("FI_DEV_FB_USED", 70000),
+    ("FI_DEV_ROW_REMAP_FAILURE", 0),
+    ("FI_DEV_ROW_REMAP_PENDING", 0),
+    ("FI_DEV_ECC_DBE_VOL_TOTAL", 1),
+    ("FI_DEV_PCIE_REPLAY_COUNTER", 8000),
+    *(("FI_DEV_NVLINK_{0}_ERROR_COUNT_TOTAL".format(kind), 500) for kind in NVLINK_ERRORS),
+)
+
+
+def test_nothing_fires_and_nothing_is_pending_in_a_healthy_busy_fleet(tmp_path):
+    every = "|".join(ALERTS)
+    status, told = promtool(tmp_path, [asked(healthy_fleet(), 'ALERTS{{alertname=~"{0}"}}'.format(every), [])])
+    assert status == 0, told
+
+
+def test_each_threshold_is_used_and_the_template_has_all_of_them():
+    text = "".join(" ".join([one.expr, one.summary, one.description, one.remedy, one.wait]) for one in alerts.alerts())
+    assert alert_limits.used(text) == set(alert_limits.LIMITS)
+    assert set(re.findall(r"limits\.(\w+)", alerts.template())) == set(alert_limits.LIMITS)
 
 
 def test_the_example_for_alertmanager_is_one_that_it_takes():

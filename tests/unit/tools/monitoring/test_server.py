@@ -157,15 +157,31 @@ def test_what_cannot_be_is_refused_before_anything_is_written(server, variables,
     assert done.returncode != 0 and sentence in done.stdout and server.files() == {}
 
 
+def test_thresholds_of_the_site_are_in_the_alerts_and_the_others_keep_their_defaults(server):
+    assert changed(server.run())
+    with_defaults = yaml.safe_load(server.files()["gpu_node/gpu_node.alerts.yml"])
+    assert with_defaults == yaml.safe_load((ROOT / "roles/monitoring/files/gpu_node.alerts.yml").read_text())
+    assert changed(server.run(monitoring_alert_thresholds={"job_seconds": 7200, "job_idle_ratio": "0.5"}))
+    rules = yaml.safe_load(server.files()["gpu_node/gpu_node.alerts.yml"])["groups"][0]["rules"]
+    (alert,) = (one for one in rules if one["alert"] == "GpuNodeAllocatedAndIdle")
+    assert alert["for"] == "7200s" and alert["expr"] == "gpu_node:job_busy:ratio < 0.5"
+    assert "less than 50 %" in alert["annotations"]["description"]
+
+
 def test_a_wrong_value_does_not_hide_another_one(server):
     server.node("odd", ansible_host="gpu 1;x", monitoring_node_port="http")
-    done = server.run(monitoring_alerts_without=["GpuNodeXyz"], monitoring_scrape_seconds=1)
+    thresholds = {"job_second": 60, "job_seconds": "60.5"}
+    done = server.run(
+        monitoring_alerts_without=["GpuNodeXyz"], monitoring_scrape_seconds=1, monitoring_alert_thresholds=thresholds
+    )
     assert done.returncode != 0 and server.files() == {}
     for sentence in (
         "Address gpu 1;x: Prometheus cannot scrape it",
         "Port http: it is not a port number",
         "there is no alert GpuNodeXyz; use some of GpuNodeXid",
         "is not within 10 and 300 seconds",
+        "there is no threshold job_second; did you mean 'job_seconds'? use some of",
+        "job_seconds is 60.5; give a whole number from 60 to 604800",
     ):
         assert sentence in done.stdout, (sentence, done.stdout)
 

@@ -6,8 +6,9 @@
 The condition is named as those of node-problem-detector are: it is ``True`` when there is a problem.
 
 Each command exits 0 however often it runs. ``kubectl taint NODE KEY:NoSchedule-`` does not: it is an error where the
-taint is gone. So the taint is removed by two commands, which first set another effect, and only for a day after the
-last verdict that tainted the node; a healthy node has no command of the taint at all.
+taint is gone. So the taint is removed by two commands, which first set another effect, and only for a day from the
+first healthy verdict on, however long the node was off before; then there is no command of the taint. A verdict
+UNKNOWN that does not taint leaves the taint as it is.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ _REASONS = {
 
 
 def document(verdict: Verdict, node: str, unknown_taints: bool = False, before: Any = None) -> Dict[str, Any]:
-    """``commands``: argument lists for kubectl; ``condition``: the patch of the subresource ``status``; ``tainted_at``:
-    the last verdict that tainted the node, None where no taint is left. ``before``: the document of the last run, as it
-    was read. Without one it is not known whether the node has the taint."""
+    """``commands``: argument lists for kubectl; ``condition``: the patch of the subresource ``status``;
+    ``healthy_since``: the first healthy verdict since one that tainted the node. ``before``: the document of the last
+    run, as it was read. Without one it is not known whether the node has the taint."""
     bad = verdict.outcome is Outcome.FAIL or (unknown_taints and verdict.outcome is Outcome.UNKNOWN)
     known: Mapping[str, Any] = before if isinstance(before, dict) and before.get("node") == node else {}
-    tainted_at = moment(verdict.time) if bad else _tainted_at(known, verdict.time)
+    unknown = verdict.outcome is Outcome.UNKNOWN
+    since = None if bad else _read(known.get("healthy_since"))
+    if not (bad or unknown) and (since is None or since > verdict.time):  # a later time is of a clock that was set back
+        since = verdict.time
+    removed = since is not None and not unknown and verdict.time - since < _UNTAINT_SECONDS
     status = _STATUS[verdict.outcome]
     patch = {
         "status": {
@@ -57,33 +62,24 @@ def document(verdict: Verdict, node: str, unknown_taints: bool = False, before: 
         }
     }
     text = json.dumps(patch, sort_keys=True)
-    commands = _taints(node, verdict.outcome.value, bad, tainted_at is not None)
+    commands = _taints(node, verdict.outcome.value, bad, removed)
     status_of = ["kubectl", "patch", "node", node, "--subresource=status", "--type=strategic", _MANAGER]
     return {
         "node": node,
         "tainted": bad,
-        "tainted_at": tainted_at,
+        "healthy_since": None if since is None else moment(since),
         "condition": patch,
         "commands": [*commands, [*status_of, "--patch=" + text]],
     }
 
 
-def _taints(node: str, value: str, bad: bool, left: bool) -> List[List[str]]:
+def _taints(node: str, value: str, bad: bool, removed: bool) -> List[List[str]]:
     taint = ["kubectl", "taint", "node", node, _MANAGER]
     if bad:
         return [[*taint, "--overwrite", "{0}={1}:NoSchedule".format(TAINT, value)]]
-    if not left:
+    if not removed:
         return []
     return [[*taint, "--overwrite", "{0}={1}:PreferNoSchedule".format(TAINT, value)], [*taint, TAINT + "-"]]
-
-
-def _tainted_at(known: Mapping[str, Any], now: float) -> Optional[str]:
-    """When the taint that may be left was set; None: none is."""
-    if not known or "tainted_at" not in known:
-        return moment(now)
-    since = _read(known["tainted_at"])
-    # A time after now is of a clock that was set back.
-    return moment(since) if since is not None and now - since < _UNTAINT_SECONDS else None
 
 
 def _since(known: Mapping[str, Any], status: str, now: float) -> str:

@@ -32,6 +32,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     HISTORIES,
     PASS,
     PASSIVE,
+    UNKNOWN,
 )
 
 # The machine --------------------------------------------------------------------------------------------
@@ -143,7 +144,11 @@ def test_taint_and_condition_agree(one, unknown_taints):
     for taint in taints:
         assert taint[:5] == ["kubectl", "taint", "node", "gpu01", "--field-manager=" + FIELD_MANAGER]
     assert [taint[-1].rpartition(":")[2] for taint in taints] == (
-        ["NoSchedule"] if content["tainted"] else ["PreferNoSchedule", "trainyard.io/gpu-node-health-"]
+        ["NoSchedule"]
+        if content["tainted"]
+        else []
+        if one.outcome is UNKNOWN
+        else ["PreferNoSchedule", "trainyard.io/gpu-node-health-"]
     )
     condition = json.loads(patch[-1].partition("=")[2])["status"]["conditions"][0]
     assert condition["type"] == "GpuNodeUnhealthy"
@@ -174,14 +179,28 @@ def test_the_condition_has_the_time_when_it_changed():
         assert transition(after(HEALTHY, 300, odd)) == moment(NOW + 300)
 
 
-def test_a_healthy_node_has_no_command_of_a_taint_once_it_is_a_day_old():
-    fresh = kubernetes.document(HEALTHY, "gpu01")
-    later = replaced(HEALTHY, time=NOW + 86400.0)
-    rested = kubernetes.document(later, "gpu01", before=fresh)
-    assert len(fresh["commands"]) == 3 and len(rested["commands"]) == 1 and rested["tainted_at"] is None
-    assert len(kubernetes.document(later, "gpu01", before=rested)["commands"]) == 1
-    sick = kubernetes.document(SICK, "gpu01", before=rested)
-    assert len(kubernetes.document(HEALTHY, "gpu01", before=sick)["commands"]) == 3
+DAY = 86400.0
+
+
+@pytest.mark.parametrize("away", [300.0, DAY, 30 * DAY])
+def test_a_taint_is_removed_for_a_day_from_the_first_healthy_verdict_on(away):
+    """A node may be off for weeks after the verdict that tainted it."""
+    sick = kubernetes.document(SICK, "gpu01")
+    found = [sick]
+    for seconds in (away, away + DAY - 1, away + DAY, away + DAY + 300):
+        found.append(kubernetes.document(replaced(HEALTHY, time=SICK.time + seconds), "gpu01", before=found[-1]))
+    assert [len(one["commands"]) for one in found] == [2, 3, 3, 1, 1]
+    again = kubernetes.document(replaced(SICK, time=SICK.time + away + 2 * DAY), "gpu01", before=found[-1])
+    later = replaced(HEALTHY, time=SICK.time + away + 4 * DAY)
+    assert len(kubernetes.document(later, "gpu01", before=again)["commands"]) == 3
+
+
+def test_a_taint_stays_while_nothing_is_known_of_the_node():
+    sick = kubernetes.document(SICK, "gpu01")
+    unknown = kubernetes.document(replaced(HEALTHY, outcome=UNKNOWN, time=SICK.time + 300), "gpu01", before=sick)
+    assert [one[1] for one in unknown["commands"]] == ["patch"] and unknown["healthy_since"] is None
+    healthy = kubernetes.document(replaced(HEALTHY, time=SICK.time + 3 * DAY), "gpu01", before=unknown)
+    assert [one[1] for one in healthy["commands"]] == ["taint", "taint", "patch"]
 
 
 def test_the_files_of_two_runs_keep_the_time(host, tmp_path):

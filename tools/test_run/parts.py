@@ -242,7 +242,7 @@ PARTS: Tuple[Part, ...] = (
     soak("properties", "long", *UNIT, "--hypothesis-profile", "thorough", *LIBRARY, *TOOLS),
     soak("sanity", "long", "{python}", "-m", "tools.test_run.ansible_test", "sanity_all", "{folder}"),
     soak("planners", "long", *PYTEST, "tests/soak/test_planners.py", "tests/soak/test_soak_health.py"),
-    # The dashboards, drawn over a real Prometheus; npm installs Grafana's components once (600 MB, in the user's cache).
+    # The dashboards over a real Prometheus; npm installs Grafana's components once (600 MB, in the user's cache).
     soak("boards", "long", *PYTEST, "tests/soak/test_board_pictures.py", timeout_seconds=1800),
     soak("deepspeed", "long", *PYTEST, "tests/soak/test_deepspeed.py"),
     soak("mig_planner", "long", *PYTEST, "-s", "tests/soak/test_mig_transitions.py"),

@@ -65,8 +65,7 @@ def of_targets() -> List[Alert]:
                 highest_of_dcgm("cluster, hostname, gpu", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
             ),
             "{{ $labels.hostname }}: DCGM does not report the activity of GPU {{ $labels.gpu }}",
-            "DCGM omits fields that it cannot read, without a message. Causes: a profiler uses the counters, exporter "
-            "and DCGM have different versions, or the GPU has no counters.",
+            "A profiler uses the counters, exporter and DCGM have different versions, or the GPU has no counters.",
             "Run 'dcgmi profile --list' on the node, and compare the versions of dcgm-exporter and DCGM.",
             "30m",
         ),

@@ -14,7 +14,7 @@ from .names import PLACE, or_zero
 
 _CHOSEN = ("cluster", "hostname")
 _BY = ("cluster", "hostname", "gpu", "GPU_I_ID", "GPU_I_PROFILE")
-_LINE = "GPU {{gpu}} instance {{GPU_I_ID}} ({{GPU_I_PROFILE}})"
+_LINE = "GPU {{gpu}}:{{GPU_I_ID}} {{GPU_I_PROFILE}}"
 
 
 def make() -> Any:

@@ -188,7 +188,8 @@ class Board:
         panel = panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
         # One bar alone is not as high as the panel, nor are its letters.
         panel = panel.sizing(BarGaugeSizing.MANUAL).min_viz_height(16).max_viz_height(30)
-        panel = panel.text(common.VizTextDisplayOptions().title_size(14).value_size(16))
+        # Grafana reserves space for a title of 0.4 times the height of the bar; larger letters are cut.
+        panel = panel.text(common.VizTextDisplayOptions().title_size(12).value_size(16))
         panel = _fixed(panel, legend)
         if unit == "percentunit":
             panel = panel.max(1)

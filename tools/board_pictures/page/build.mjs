@@ -26,7 +26,7 @@ await esbuild.build({
   outfile: 'main.js',
   format: 'iife',
   define: { 'process.env.NODE_ENV': '"production"', global: 'window' },
-  loader: { '.svg': 'dataurl', '.woff2': 'dataurl', '.ttf': 'dataurl', '.png': 'dataurl' },
+  loader: { '.svg': 'dataurl', '.woff': 'dataurl', '.woff2': 'dataurl', '.ttf': 'dataurl', '.png': 'dataurl' },
   plugins: [interop],
   logLevel: 'warning',
 });

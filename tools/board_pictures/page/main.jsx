@@ -2,10 +2,12 @@
 // GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Draws a dashboard with Grafana's own components. window.draw(board, options) resolves to what is in each panel.
+import '@fontsource/inter/latin-400.css';
+import '@fontsource/inter/latin-500.css';
 import React from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
-import { dateTime, getFieldDisplayName, getFieldDisplayValues } from '@grafana/data';
+import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayName, getFieldDisplayValues } from '@grafana/data';
 import { BarGauge, BigValue, PanelChrome, Table, ThemeContext, TimeSeries, VizRepeater } from '@grafana/ui';
 import { prepare, summary, theme } from './data.jsx';
 
@@ -18,22 +20,22 @@ function Repeated({ panel, data, fieldConfig, size, orientation, render }) {
     fieldConfig, reduceOptions: panel.options.reduceOptions, replaceVariables: (text) => text, theme, data, timeZone: 'utc' });
   return <VizRepeater getValues={getValues} source={data} {...size} orientation={orientation} renderCounter={1} autoGrid={true}
     minVizHeight={panel.options.minVizHeight ?? 16} maxVizHeight={panel.options.maxVizHeight ?? 300} itemSpacing={GAP}
-    renderValue={render} />;
+    getAlignmentFactors={getDisplayValueAlignmentFactors} renderValue={render} />;
 }
 
 function Stat(props) {
   const { options } = props.panel;
-  return <Repeated {...props} orientation="auto" render={({ value, width, height, count }) =>
+  return <Repeated {...props} orientation="auto" render={({ value, width, height, count, alignmentFactors }) =>
     <BigValue value={{ ...value.display, title: count > 1 ? value.display.title : undefined }} theme={theme} width={width} height={height}
-      colorMode={options.colorMode} graphMode={options.graphMode} textMode={options.textMode} justifyMode={options.justifyMode}
+      alignmentFactors={count > 1 ? alignmentFactors : undefined} colorMode={options.colorMode} graphMode={options.graphMode} textMode={options.textMode} justifyMode={options.justifyMode}
       text={options.text} count={count} />} />;
 }
 
 function Bars(props) {
   const { options } = props.panel;
-  return <Repeated {...props} orientation={options.orientation} render={({ value, width, height, orientation }) =>
+  return <Repeated {...props} orientation={options.orientation} render={({ value, width, height, orientation, alignmentFactors }) =>
     <BarGauge value={value.display} field={value.field} display={value.view?.getFieldDisplayProcessor(value.colIndex ?? 0)}
-      text={options.text} theme={theme} width={width} height={height} orientation={orientation} displayMode={options.displayMode}
+      alignmentFactors={alignmentFactors} text={options.text} theme={theme} width={width} height={height} orientation={orientation} displayMode={options.displayMode}
       showUnfilled={options.showUnfilled ?? true} valueDisplayMode={options.valueMode} namePlacement={options.namePlacement} />} />;
 }
 
@@ -128,11 +130,13 @@ function* places(board, values) {
   yield* end();
 }
 
-// The largest letters of a panel in pixels, and whether part of a legend is out of sight.
+// The largest letters of a panel in pixels, and whether part of a text or of a legend is out of sight.
 function letters(drawn) {
   const own = [...drawn.querySelectorAll('*')].filter((one) => [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE));
   return Math.max(...own.map((one) => parseFloat(getComputedStyle(one).fontSize)));
 }
+const cut = (drawn) => [...drawn.querySelectorAll('*')].some((one) =>
+  getComputedStyle(one).textOverflow === 'ellipsis' && one.scrollWidth > one.clientWidth);
 const hidden = (drawn) => [...drawn.querySelectorAll('*')].some((one) =>
   one.clientHeight > 0 && one.scrollHeight > one.clientHeight + 4 && /auto|scroll|hidden/.test(getComputedStyle(one).overflowY));
 
@@ -152,6 +156,8 @@ window.draw = async (board, { prometheus, from, to, step, width, variables, valu
     }
   }));
   const range = { from: dateTime(from * 1000), to: dateTime(to * 1000), raw: { from: dateTime(from * 1000), to: dateTime(to * 1000) } };
+  // Grafana measures texts before it draws them.
+  await Promise.all([400, 500].map((weight) => document.fonts.load(`${weight} 14px Inter`)));
   const root = document.getElementById('root');
   flushSync(() => createRoot(root).render(
     <Dashboard board={board} panels={panels} variables={variables} range={range} width={width} />));
@@ -160,10 +166,10 @@ window.draw = async (board, { prometheus, from, to, step, width, variables, valu
     height: root.firstChild.offsetHeight,
     panels: panels.flatMap(({ panel, fill, data, error }, index) => {
       if (panel.type === 'row') return [];
-      const drawn = root.querySelector(`[data-panel="${index}"]`), title = drawn.querySelector('h2');
+      const drawn = root.querySelector(`[data-panel="${index}"]`);
       return [{
         title: fill(panel.title), type: panel.type, error: error || drawn.querySelector('[data-error]')?.innerText,
-        cut: title !== null && title.scrollWidth > title.clientWidth,
+        cut: panel.type !== 'table' && cut(drawn),
         letters: letters(drawn), hidden: panel.type === 'timeseries' && hidden(drawn),
         texts: drawn.innerText.split('\n').filter((line) => line.trim()), ...(error ? {} : summary(panel, data)),
       }];

@@ -106,7 +106,7 @@ def test_a_heat_map_reads_a_histogram_that_a_rule_recorded(name, panel):
 def test_one_bar_is_not_as_high_as_the_panel(name, panel):
     options = panel["options"]
     assert (options["sizing"], options["maxVizHeight"]) == ("manual", 30)
-    assert options["text"] == {"titleSize": 14, "valueSize": 16}
+    assert options["text"] == {"titleSize": 12, "valueSize": 16}
 
 
 @pytest.mark.parametrize(("name", "panel"), of_type("table", "state-timeline", "bargauge", "stat"))

@@ -76,7 +76,7 @@ NETWORK_CHECKS = "ib_.*|network_.*|gpu_nvlink|gpu_fabric|nvswitch_sxid|fabric_ma
 #: Findings that count.
 COUNTS = 'silenced="false",observed="false"'
 #: Slow-down reasons that make a job slow; the other reasons are settings, or an idle GPU.
-SLOW = 'reason=~"hardware.*|software.*"'
+SLOW = 'reason=~"hardware.*|software_thermal.*"'
 #: Local disks, without the devices that are built from them.
 DISKS = 'device!~"(loop|ram|sr|dm-|md|zram).*"'
 

@@ -163,7 +163,7 @@ def of_links() -> List[Alert]:
                 grown, NODE, own, finding("gpu_nvlink", "warn|fail")
             ),
             "{{ $labels.hostname }}: NVLink errors on GPU {{ $labels.gpu }}{{ $labels.pci_bus_id }}",
-            "The NVLinks of the GPU had more than @nvlink_errors_per_hour@ errors within an hour. Collectives slow down.",
+            "NVLinks of the GPU had more than @nvlink_errors_per_hour@ errors in an hour. This slows collectives.",
             "Drain the node and reset all its GPUs, or reboot it. If the errors recur, redeploy the machine.",
         ),
         Alert(

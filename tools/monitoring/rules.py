@@ -157,7 +157,7 @@ def _jobs() -> str:
     dcgm = [
         'DCGM_FI_DEV_FB_USED{hpc_job!=""} * 0 + 1',
         pod.format("exported_", "") + " * 0 + 1",
-        pod.format("", ',pod!~".*dcgm-exporter.*",exported_pod=""') + " * 0 + 1",
+        pod.format("", ',pod!~"(nvidia-)?dcgm-exporter-[a-z0-9]+",exported_pod=""') + " * 0 + 1",
     ]
     return _either(dcgm, ["gpu_node_gpu_job"], (*INSTANCE, "hpc_job"))
 
@@ -165,13 +165,12 @@ def _jobs() -> str:
 _INSTANCES = 'gpu_node:gpu_memory_used:bytes{GPU_I_ID!=""}'
 #: The share of its GPU: 1, or that of an instance. All instances of a GPU count alike.
 _SHARES = (
-    "({0} * 0 + 1) / on ({1}) group_left () count by ({1}) ({0}) or (gpu_node:gpu_up == 1 unless on ({1}) {0})".format(
-        _INSTANCES, WHOLE
-    )
+    "({0} * 0 + 1) / on ({1}) group_left () count by ({1}) (group by ({2}) ({0})) "
+    "or (gpu_node:gpu_up == 1 unless on ({1}) {0})".format(_INSTANCES, WHOLE, PLACE)
 )
 #: Of each job, GPU and instance: which share of the GPU it has, divided between those that share it.
 _HELD = (
-    "gpu_node:gpu_job * on ({0}) group_left () gpu_node:gpu_share:ratio "
+    "gpu_node:gpu_job * on ({0}) group_left () max by ({0}) (gpu_node:gpu_share:ratio) "
     "/ on ({0}) group_left () count by ({0}) (gpu_node:gpu_job)".format(PLACE)
 )
 
@@ -212,13 +211,17 @@ def _ports() -> List[Rule]:
 
 #: A verdict or a reading of GPUs is stale after this many of its intervals, and not before this many seconds.
 STALE_INTERVALS, VERDICT_STALE_SECONDS = 3, 1800
+#: Clocks of nodes and of the server may differ by this much.
+CLOCK_SECONDS = 300
 
 
 def older(timestamp: str, interval: str, intervals: Any, seconds: Any, by: str) -> str:
     """The age of a file, where it is stale. Nodes with an older version of the collection report no interval."""
     written = "max by ({0}) ({1})".format(by, timestamp)
     limit = "clamp_min(max by ({0}) ({1}) * {2}, {3})".format(by, interval, intervals, seconds)
-    return "time() - {0} > ({1} or {0} * 0 + {2})".format(written, limit, seconds)
+    age = "time() - " + written
+    # A time in the future is that of a clock that was set back since, and would never be old.
+    return "({0} > ({1} or {2} * 0 + {3}) or {0} < -{4})".format(age, limit, written, seconds, CLOCK_SECONDS)
 
 
 def _node_outcome() -> str:
@@ -237,16 +240,19 @@ def _node_outcome() -> str:
 
 
 def _job(name: str, how: str, of: str) -> Rule:
-    expr = "{0}by (cluster, hpc_job) ({1}gpu_node:gpu_job * on ({2}) group_left () gpu_node:{3})"
+    """Two series of one GPU, as after a change of a label of its node, must not end the rule for all clusters."""
+    gpus = "group by (hpc_job, {0}) (gpu_node:gpu_job)".format(PLACE)
+    expr = "{0} by (cluster, hpc_job) ({1}{2} * on ({3}) group_left () max by ({3}) (gpu_node:{4}))"
     words = how.split(" ")
     return Rule(
-        "gpu_node:job_" + name, expr.format(words[0] + " ", "".join(one + ", " for one in words[1:]), PLACE, of)
+        "gpu_node:job_" + name, expr.format(words[0], "".join(one + ", " for one in words[1:]), gpus, PLACE, of)
     )
 
 
 def _job_slowed() -> Rule:
     """Each GPU counts once, for the first of its reasons. Two jobs may share a GPU, so it may have only one here."""
-    first = " or on ({0}) ".format(WHOLE).join('gpu_node:gpu_slowed{{reason="{0}"}}'.format(one) for one in SLOWED)
+    one = 'max by ({0}, reason) (gpu_node:gpu_slowed{{reason="{1}"}})'
+    first = " or on ({0}) ".format(WHOLE).join(one.format(WHOLE, reason) for reason in SLOWED)
     jobs = "group by (hpc_job, {0}) (gpu_node:gpu_job)".format(WHOLE)
     return Rule(
         "gpu_node:job_slowed_gpus",
@@ -288,10 +294,11 @@ BANDS = ("0.05", *("{0:.1f}".format(tenth / 10) for tenth in range(1, 10)), "1")
 
 
 #: What alerts and totals need at once, and counters and settings that seldom change. The others are in between.
-_NOW = ("busy", "sm_active", "tensor_active", "memory_used", "power", "up")
+# A reset of a GPU sets its count of uncorrected errors to 0.
+_NOW = ("busy", "sm_active", "tensor_active", "memory_used", "power", "up", "uncorrected_errors_total")
 _RARELY = (
     *("memory_total", "power_limit", "energy", "row_remap_failed", "row_remap_pending"),
-    *("uncorrected_errors_total", "pcie_replays_total", "nvlink_errors_total"),
+    *("pcie_replays_total", "nvlink_errors_total"),
 )
 
 
@@ -329,9 +336,8 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
         Rule(
             "gpu_node:job_power:watts",
             "sum by (cluster, hpc_job) (gpu_node:gpu_job_share:ratio / on ({0}) group_left () "
-            "sum by ({0}) (gpu_node:gpu_job_share:ratio) * on ({0}) group_left () gpu_node:gpu_power:watts)".format(
-                WHOLE
-            ),
+            "sum by ({0}) (gpu_node:gpu_job_share:ratio) "
+            "* on ({0}) group_left () max by ({0}) (gpu_node:gpu_power:watts))".format(WHOLE),
         ),
         *_fleet(),
     ]

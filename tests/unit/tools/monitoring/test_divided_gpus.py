@@ -260,3 +260,42 @@ def test_pods_and_nodes_are_known_without_relabeling(host, prefix, tmp_path):
         "count(gpu_node:gpu_power:watts)": {"{}": 4},
     }
     evaluated(tmp_path, given, expected)
+
+
+@pytest.mark.parametrize("instances", [(), ("7", "8")])
+def test_a_changed_label_of_one_node_costs_no_other_node_its_rules(tmp_path, instances):
+    """For a minute two series of one GPU differ in a label of the node; a join would end with many-to-many matching."""
+    given = []
+    for node, profiles in (("n1", ("a", "b")), ("n2", ("a",))):
+        for profile in profiles:
+            for instance in instances or (None,):
+                labels = place(0, instance, node, ',profile="{0}",hpc_job="{1}"'.format(profile, node[1:]))
+                given += dcgm(labels, active=0.5)
+                given.append(('DCGM_EXP_CLOCK_EVENTS_COUNT{%s,clock_event="hw_thermal"}' % labels, 1))
+    expected = {}
+    for name, value in (
+        ("job_gpus", 1), ("job_busy:ratio", 0.5), ("job_busy_least:ratio", 0.5), ("job_busy_median:ratio", 0.5),
+        ("job_power:watts", 600), ("job_memory_used:bytes", 104857600 * max(1, len(instances))),
+    ):  # fmt: skip
+        name = "gpu_node:" + name
+        expected[name] = {'%s{cluster="a",hpc_job="%d"}' % (name, job): value for job in (1, 2)}
+    slowed = 'gpu_node:job_slowed_gpus{cluster="a",hpc_job="%d",reason="hardware_thermal_slowdown"}'
+    expected["gpu_node:job_slowed_gpus"] = {slowed % job: 1 for job in (1, 2)}
+    evaluated(tmp_path, given, expected)
+
+
+def test_a_count_that_a_reset_clears_is_recorded_with_each_scrape():
+    """A reset of the GPU sets it to 0; within two minutes it often follows the error."""
+    (seconds,) = [
+        seconds
+        for _name, seconds, made in rules.groups()
+        if "gpu_node:gpu_uncorrected_errors_total" in [one.record for one in made]
+    ]
+    assert seconds == rules.STEP
+
+
+@pytest.mark.parametrize(("pod", "jobs"), [("my-dcgm-exporter-train", 1), ("nvidia-dcgm-exporter-x7k2p", 0)])
+def test_only_the_pod_of_the_exporter_is_no_job(tmp_path, pod, jobs):
+    labels = place(0, more=',namespace="team",pod="{0}"'.format(pod))
+    samples = {'{cluster="a"}': jobs} if jobs else {}
+    evaluated(tmp_path, dcgm(labels), {"count by (cluster) (gpu_node:gpu_job)": samples})

@@ -28,6 +28,8 @@ def verdict(outcome, timestamp, interval=None):
         # Checked every hour by declaration: two hours are not stale.
         (verdict("fail", "0x130", 3600), 3),
         (verdict("pass", "0x130", 300), 2),
+        # The clock of the node was a year ahead, and then the gate stopped.
+        (verdict("pass", "31536000x130"), 2),
     ],
 )
 def test_the_outcome_of_a_node_is_a_number_and_a_stale_one_is_unknown(given, value, tmp_path):

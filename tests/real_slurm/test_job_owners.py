@@ -16,7 +16,7 @@ NODE = "NodeName=gpu01 NodeAddr={0} CPUs=1 RealMemory=500 Gres=gpu:4,shard:16".f
 # Jobs share the CPU, as this machine may have one only.
 CONF = "GresTypes=gpu,shard\nPartitionName=shared Nodes=ALL OverSubscribe=FORCE:8\n"
 PROM = "/var/lib/prometheus/node-exporter/gpu_node_jobs.prom"
-SAMPLE = re.compile(r'^gpu_node_job_info{hpc_job="(.*?)",user="(.*?)",account="(.*?)",partition="(.*?)"} 1$', re.M)
+SAMPLE = re.compile(r'^gpu_node_job_info{hpc_job="(.*?)",user="(.*?)",account="(.*?)",job_partition="(.*?)"} 1$', re.M)
 WAITS = "while [ -e /tmp/wait ]; do sleep 0.2; done"
 
 

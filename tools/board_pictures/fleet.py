@@ -230,11 +230,11 @@ def node_exporter(node: str) -> Iterator[Series]:
         yield Series("up", dict(labels, job="gpu_node_" + job, instance=node), constant(1.0))
     for one in JOBS:
         if node in one.nodes:
-            owner = {"hpc_job": one.number, "user": one.user, "account": one.account, "partition": "gpu"}
+            owner = {"hpc_job": one.number, "user": one.user, "account": one.account, "job_partition": "gpu"}
             yield Series("gpu_node_job_info", {**labels, **owner}, constant(1.0))
     if node == "gpu013":
         for number, user in (("4716", "frank"), ("4717", "grace"), ("4718", "grace")):
-            owner = {"hpc_job": number, "user": user, "account": "bio", "partition": "gpu"}
+            owner = {"hpc_job": number, "user": user, "account": "bio", "job_partition": "gpu"}
             yield Series("gpu_node_job_info", {**labels, **owner}, constant(1.0))
     busy = next((one.busy for one in JOBS if node in one.nodes), 0.0)
     for disk in ("nvme0n1", "nvme1n1"):

@@ -80,7 +80,8 @@ def _by_kind(errors: Sequence[NodeError]) -> List[NodeError]:
     """One error for all nodes that fail in the same way, with the reason of the first one."""
     alike: Dict[str, List[NodeError]] = {}
     for error in errors:
-        alike.setdefault(error.kind if isinstance(error, KubectlError) else str(error), []).append(error)
+        kind = error.kind if isinstance(error, KubectlError) else ""
+        alike.setdefault(kind or error.reason.replace(error.thing, ""), []).append(error)
     found = []
     for group in alike.values():
         word = "node " if len(group) == 1 else "nodes "

@@ -19,7 +19,8 @@ from ..slurm.jobs import Running
 from . import jobs
 from .jobs import Place
 
-_LABELS = ("hpc_job", "user", "account", "partition")
+# Targets of Prometheus have a label partition of the node, which would rename one of that name here.
+_LABELS = ("hpc_job", "user", "account", "job_partition")
 _COMMENT = "Owners of the jobs on the GPUs of this node."
 
 

@@ -190,7 +190,7 @@ def test_slowed_gpus_nodes_and_owners_of_jobs(tmp_path):
         ('gpu_node_gpu_job{%s,hpc_job="team/p1"}' % place(2), 1),
         *(
             (
-                'gpu_node_job_info{cluster="a",hostname="%s",hpc_job="7",user="ann",account="physics",partition="gpu"}'
+                'gpu_node_job_info{cluster="a",hostname="%s",hpc_job="7",user="ann",account="physics",job_partition="gpu"}'
                 % n,
                 1,
             )
@@ -216,7 +216,7 @@ def test_slowed_gpus_nodes_and_owners_of_jobs(tmp_path):
 def test_a_job_has_one_owner_where_nodes_report_two(tmp_path):
     """A node that was converged during the job, or cannot resolve the user, reports the UID. Queries join the owner,
     and Prometheus refuses a join with two."""
-    info = 'gpu_node_job_info{cluster="a",hostname="%s",hpc_job="7",user="%s",account="%s",partition="gpu"}'
+    info = 'gpu_node_job_info{cluster="a",hostname="%s",hpc_job="7",user="%s",account="%s",job_partition="gpu"}'
     names = (("n1", "2000", ""), ("n2", "ann", "physics"), ("n3", "ann", "physics"))
     given = [(info % one, 1) for one in names]
     given += [('gpu_node_gpu_job{%s,hpc_job="7"}' % place(0, node=one[0]), 1) for one in names]

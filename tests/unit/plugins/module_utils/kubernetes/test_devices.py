@@ -78,6 +78,8 @@ def test_a_healthy_node_of_the_dra_stack_is_silent(look, version):
         ([(EIGHT[:4], {"resourceSliceCount": 2}), (EIGHT[4:], {"resourceSliceCount": 2})], ()),
         ([(EIGHT[:4], {"generation": 1}), (EIGHT, {"generation": 2})], ()),
         ([([*EIGHT[1:], mig(0, 1), mig(0, 2)], {})], (0,)),
+        # A taint without an effect informs, and pods get the device all the same.
+        ([([*EIGHT[:7], gpu(7, taints=[{"key": "gpu.nvidia.com/note", "effect": "None"}])], {})], ()),
         # Instances that the driver makes when they are claimed.
         ([([*EIGHT, mig(0, 1, made=False)], {})], (0,)),
         ([([*EIGHT[1:], mig(0, 1, made=False)], {})], (0,)),

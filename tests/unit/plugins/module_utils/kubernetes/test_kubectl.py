@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import threading
 import time
@@ -123,6 +124,20 @@ def test_at_once_is_a_few_and_each_error_is_kept():
     with pytest.raises(ZeroDivisionError):
         at_once(lambda number: 1 / number, [1, 0])
     assert at_once(work, []) == []
+
+
+def test_an_interrupt_begins_no_further_call():
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        if number == 20:
+            _thread.interrupt_main()
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        at_once(work, range(400))
+    assert 20 <= len(begun) < 200
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ SLURMD = {
     "SLURM_JOB_PARTITION": "gpu",
 }
 HOSTILE = ['x"} 1\ngpu_node_gpus 99\n#', "a b", "a\\", "\x1b[31m", "a" * 65, "ü", "a\n", "", " ", "../x", "a,b"]
-SAMPLE = 'gpu_node_job_info{{hpc_job="{0}",user="{1}",account="{2}",partition="{3}"}} 1'
+SAMPLE = 'gpu_node_job_info{{hpc_job="{0}",user="{1}",account="{2}",job_partition="{3}"}} 1'
 
 
 @pytest.fixture
@@ -213,9 +213,9 @@ def test_node_exporter_shows_the_owners_and_takes_the_file_without_jobs(host, ex
     begin(host, 8, gpu=1)
     owners.keep(host, PROM)
     told = exported()
-    expected = 'gpu_node_job_info{account="physics",hpc_job="7",partition="gpu",user="anna@example.org"} 1'
+    expected = 'gpu_node_job_info{account="physics",hpc_job="7",job_partition="gpu",user="anna@example.org"} 1'
     assert expected in told and "node_textfile_scrape_error 0" in told
-    assert 'gpu_node_job_info{account="",hpc_job="8",partition="",user="2000"} 1' in told
+    assert 'gpu_node_job_info{account="",hpc_job="8",job_partition="",user="2000"} 1' in told
     for number in (7, 8):
         notes.end(host, notes.read(host, number), None)
     owners.keep(host, PROM)

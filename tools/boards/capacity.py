@@ -16,7 +16,7 @@ _CHOSEN = ("cluster", "profile")
 
 
 def make() -> Any:
-    what = "Where GPUs are wasted: by jobs of Slurm, by pods, on MIG instances, and because no job has them."
+    what = "GPUs that jobs, pods or MIG instances leave idle, and GPUs that are not allocated."
     found = Board("capacity", "GPU capacity and waste", what, _CHOSEN, since="now-7d")
     gpus, hours = found.of("gpu_node:fleet_gpus"), found.of("gpu_node:fleet_gpu_hours:7d")
 
@@ -117,7 +117,7 @@ def make() -> Any:
     free = "{0} == 1 unless on ({1}) gpu_node:gpu_job{{{2}}}".format(found.of("gpu_node:gpu_up"), GPU, cluster)
     found.table(
         "Nodes with unallocated GPUs",
-        "GPUs of which no job and no pod has any part. A node that failed is not offered to jobs.",
+        "GPUs that no job or pod uses, not even in part. Failed nodes accept no jobs.",
         ("cluster", "hostname", "profile", "partition"),
         (
             Column("GPUs", "count by ({0}, profile, partition) ({1})".format(NODE, free), "none"),

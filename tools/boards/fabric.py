@@ -115,8 +115,8 @@ def make() -> Any:
     found.row("Over time")
     found.series(
         "Ports by state",
-        "Number of InfiniBand and RoCE ports. Ports that were never active, without a cable, count as down.",
-        [("sum({0})".format(ports), "up"), ("count({0} == 0)".format(ports), "down")],
+        "InfiniBand and RoCE ports. Ports that were never active, such as those without a cable, are not active.",
+        [("sum({0})".format(ports), "up"), ("count({0} == 0)".format(ports), "not active")],
         "none",
         stacked=True,
         none="No InfiniBand or RoCE port is reported.",

@@ -15,7 +15,7 @@ _CHOSEN = ("cluster", "profile")
 
 
 def make() -> Any:
-    what = "State of all GPU nodes. Each number opens the board with the details."
+    what = "State of all GPU nodes. Click a number to open the dashboard with the details."
     found = Board("fleet", "GPU fleet", what, _CHOSEN)
     whole = 'GPU_I_ID=""'
     up, outcome = found.of("gpu_node:gpu_up", whole), found.of("gpu_node:node_outcome")
@@ -43,7 +43,7 @@ def make() -> Any:
     )
     found.stat(
         "GPUs lost",
-        "GPUs that do not answer, as the nodes report. DCGM does not list lost GPUs: see the alert.",
+        "GPUs that do not answer. DCGM does not list lost GPUs; GpuNodeGpuLost detects them by their count.",
         "sum({0} == bool 0)".format(up),
         "none",
         looks.NONE_IS_GOOD,

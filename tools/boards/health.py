@@ -67,7 +67,7 @@ def make() -> Any:
     found.table(
         "Findings",
         "What is wrong with which node, what to do, and since when (within seven days). Failures first. "
-        "Click a node for its board.",
+        "Click a node to open its dashboard.",
         ("outcome", "cluster", "hostname", "check", "code", "key", "action"),
         (Column("first seen", since(finding), "dateTimeAsIso", how="min"),),
         none="No findings: no check of these nodes warns or fails.",

@@ -13,7 +13,7 @@ import json
 import textwrap
 from typing import Any, Callable, Dict, List, Tuple
 
-from . import alert_limits, alerts_of_gpus, alerts_of_nodes
+from . import alert_limits, alerts_of_gpus, alerts_of_nodes, rules
 from .alert import Alert
 from .alert_limits import LIMITS
 
@@ -45,7 +45,9 @@ def _file(shown: Callable[[str], str]) -> str:
     lines: List[str] = [*_HEAD, "groups:", "  - name: gpu_node_alerts", "    rules:"]
     for one in alerts():
         lines += ["      - alert: " + one.name, "        expr: >-"]
-        lines += textwrap.wrap(shown(one.expr), 140, initial_indent=" " * 10, subsequent_indent=" " * 10, **_WRAP)
+        lines += textwrap.wrap(
+            rules.with_host(shown(one.expr)), 140, initial_indent=" " * 10, subsequent_indent=" " * 10, **_WRAP
+        )
         if one.wait:
             lines.append("        for: " + shown(one.wait))
         lines += ["        labels:", "          severity: " + one.severity, "        annotations:"]

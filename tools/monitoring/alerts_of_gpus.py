@@ -56,7 +56,7 @@ def of_xids() -> List[Alert]:
             "({0}) > 0 or on ({1}) {2}".format(warning, NODE, finding("gpu_xid", "warn")),
             where,
             "The NVIDIA driver reported an error that may need attention. The node still accepts jobs.",
-            "Look up the code with 'gpunode health', and open a ticket if it recurs on the same GPU.",
+            "Look up the code in NVIDIA's Xid catalogue, and open a ticket if it recurs on the same GPU.",
         ),
     ]
 

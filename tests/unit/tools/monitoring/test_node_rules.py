@@ -82,3 +82,18 @@ def test_ports_are_those_of_node_exporter(tmp_path):
     tests = [asked(given, name, samples) for name, samples in zip(names, expected)]
     status, told = promtool(tmp_path, tests)
     assert status == 0, told
+
+
+def test_series_without_a_host_are_in_no_rule(tmp_path):
+    """The chart of node exporter has a scrape job of its own for the same files, without the labels of the node."""
+    port = 'device="mlx5_0",port="1"'
+    given = verdict("fail", "0+60x130") + same("gpu_node_gpu_up", OURS0, 1)
+    second = [(name.replace(NODE, 'namespace="monitoring"'), values) for name, values in given]
+    second += same("node_infiniband_state_id", port, 4) + same("node_infiniband_symbol_error_total", port, 7)
+    tests = [
+        asked(given + second, "count(gpu_node:node_sick)", [("{}", 1)]),
+        asked(given + second, "count(gpu_node:node_gpus)", [("{}", 1)]),
+        asked(second, "count({__name__=~'gpu_node:.*'})", []),
+    ]
+    status, told = promtool(tmp_path, tests)
+    assert status == 0, told

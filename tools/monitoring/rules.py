@@ -170,8 +170,10 @@ _SHARES = (
 )
 #: Of each job, GPU and instance: which share of the GPU it has, divided between those that share it.
 _HELD = (
-    "gpu_node:gpu_job * on ({0}) group_left () max by ({0}) (gpu_node:gpu_share:ratio) "
-    "/ on ({0}) group_left () count by ({0}) (gpu_node:gpu_job)".format(PLACE)
+    # A job keeps a GPU that is lost, which has no share of the fleet.
+    "gpu_node:gpu_job * on ({0}) group_left () "
+    "max by ({0}) (gpu_node:gpu_share:ratio or on ({1}) gpu_node:gpu_up * 0 + 1) "
+    "/ on ({0}) group_left () count by ({0}) (gpu_node:gpu_job)".format(PLACE, WHOLE)
 )
 
 

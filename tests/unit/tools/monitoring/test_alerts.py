@@ -448,6 +448,13 @@ def test_each_threshold_is_used_and_the_template_has_all_of_them():
     assert set(re.findall(r"limits\.(\w+)", alerts.template())) == set(alert_limits.LIMITS)
 
 
+def test_promtool_finds_nothing_to_correct_in_the_generated_files():
+    files = [str(one) for one in FILES.glob("gpu_node.*.yml")]
+    assert len(files) == 2
+    done = subprocess.run(["promtool", "check", "rules", *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "FAILED" not in done.stdout + done.stderr, done.stdout + done.stderr
+
+
 def test_the_example_for_alertmanager_is_one_that_it_takes():
     example = FILES / "alertmanager.example.yml"
     done = subprocess.run(["amtool", "check-config", str(example)], capture_output=True, text=True, check=False)

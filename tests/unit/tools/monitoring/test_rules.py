@@ -189,6 +189,14 @@ def test_instances_and_jobs_that_share_a_gpu(tmp_path):
     assert status == 0, told
 
 
+def test_a_job_keeps_a_gpu_that_is_lost(tmp_path):
+    given = same("gpu_node_gpu_up", OURS0, 1) + same("gpu_node_gpu_up", OURS1, 0)
+    given += same("gpu_node_gpu_job", OURS0 + ',hpc_job="7"', 1) + same("gpu_node_gpu_job", OURS1 + ',hpc_job="7"', 1)
+    record = "gpu_node:job_gpus"
+    status, told = promtool(tmp_path, [asked(given, record, [(record + '{cluster="c1",hpc_job="7"}', 2)])])
+    assert status == 0, told
+
+
 def test_each_gpu_of_the_fleet_is_in_one_state(tmp_path):
     given = []
     for gpu, (busy, has) in enumerate((("0.9x130", True), ("0x130", True), ("0.9x110 0x20", True), ("0x130", False))):

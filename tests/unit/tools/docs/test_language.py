@@ -22,9 +22,9 @@ NOT_USED = {
     r"\bwhat is meant\b": "what is wanted",
 }
 VERBS = frozenset(
-    "Ask Bring Build Check Choose Collect Compare Compute Configure Converge Count Divide Drain End Fail Group Install "
-    "Keep Label List Look Make Name Note Order Put Record Remove Render Report Require Resume Return Run Set Share "
-    "Show Stop Take Tell Test Undo Write".split()
+    "Ask Bring Build Check Choose Collect Compare Compute Configure Converge Count Divide Drain End Fail Find Group "
+    "Install Keep Label List Look Make Name Note Order Put Record Remove Render Report Require Resume Return Run Set "
+    "Share Show Stop Take Tell Test Undo Write".split()
 )
 
 

@@ -85,8 +85,9 @@ class _Line:
         if self._terminal:
             text = text[: max(20, shutil.get_terminal_size().columns - 1)]
             if text != self._shown:
-                self._print(_ERASE + text)
+                # Before it is written: a signal may come as soon as it can be read.
                 self._shown = text
+                self._print(_ERASE + text)
         elif progress.check != self._check:
             self._print(text + "\n")
         self._check = progress.check

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import pathlib
@@ -25,6 +26,8 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import health, load, main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.budget import Part, Plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.course import Progress
 
 pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
 
@@ -152,6 +155,26 @@ def test_a_signal_ends_all_that_was_started_and_says_so_in_one_sentence(hanging,
         ),
         last,
     ), run.text
+
+
+def test_a_signal_that_comes_when_the_line_was_just_written_leaves_none_of_it(monkeypatch):
+    class Terminal(io.StringIO):
+        interrupted = False
+
+        def isatty(self):
+            return True
+
+        def flush(self):
+            if not self.interrupted:
+                self.interrupted = True
+                raise KeyboardInterrupt
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress(Plan((Part("gpu_compute", None, 13.0),)), "gpu_compute", "all GPUs", 0, 13.0)
+    assert load.run(lambda show: show(progress), True) == 130
+    assert re.fullmatch(r"gpunode: health --active: SIGINT ended it [^\n]*\n", terminal.getvalue().rpartition(ERASE)[2])
 
 
 def test_a_terminal_shows_the_time_before_and_the_progress_in_one_line(hanging, archive):

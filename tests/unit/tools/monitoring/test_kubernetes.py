@@ -164,6 +164,16 @@ def free():
         return one.getsockname()[1]
 
 
+#: The groups of rules are evaluated one after the other, at times that Prometheus chooses.
+READY = (
+    "sum(gpu_node:fleet_gpus) == 4",
+    "count(gpu_node:job_gpus) == 3",
+    "count(gpu_node:job_owner) == 3",
+    "count(gpu_node:node_gpus) == 2",
+    "count(gpu_node:node_sick) == 1",
+)
+
+
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prometheus")
@@ -210,7 +220,7 @@ def ask(tmp_path_factory):
         deadline = time.monotonic() + 120
         while True:
             try:
-                if query("sum(gpu_node:fleet_gpus) == 4 and on () (count(gpu_node:job_gpus) == 3)"):
+                if all(query(one) for one in READY):
                     break
             except OSError:
                 pass

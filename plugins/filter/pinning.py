@@ -12,11 +12,11 @@ from typing import Any, Callable, Optional, Union
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import pinning
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import placement as pinning
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import masks, transfer
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.plain import topology_from_dict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import adapt, render
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement import masks, transfer
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.plain import topology_from_dict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.render import adapt, render
 
 Gpus = Union[str, list[int], None]
 

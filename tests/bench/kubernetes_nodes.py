@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".collections"))
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import run
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import gpu_sharing, kubernetes_gpu
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import gpu_sharing, kubernetes_gpu
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Api
 
 GPU = "nvidia.com/gpu"

@@ -26,21 +26,21 @@ from _measure import machine
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import arrange  # noqa: E402
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import (  # noqa: E402
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.arrange import arrange  # noqa: E402
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.instances import (  # noqa: E402
     Compute,
     Impossible,
     Instance,
     Wish,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import (  # noqa: E402
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.place import (  # noqa: E402
     Placed,
     Profile,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import (  # noqa: E402
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.mig.gpus import (  # noqa: E402
     A100_40 as PART,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import (  # noqa: E402
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.mig.gpus import (  # noqa: E402
     every_layout,
     placed,
     sets,

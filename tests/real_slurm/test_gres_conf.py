@@ -15,9 +15,9 @@ import time
 import pytest
 import slurm_root
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import compare, layout
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, slurm_conf, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_compare as compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, layout, slurm_conf, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.layout import Machine
 
 CONF = slurm_root.CONF.replace("SchedulerParameters=nohold_on_prolog_fail\n", "")
 CONF = CONF.replace("Prolog=/etc/slurm/prolog.d/*", "Prolog=/etc/slurm/prolog.sh").replace("Epilog=", "#Epilog=")

@@ -11,7 +11,7 @@ import random
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.transitions import (
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.mig.transitions import (
     LAYOUTS,
     SETS,
     check_all,

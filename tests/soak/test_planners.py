@@ -21,9 +21,9 @@ UNIT = ROOT / "tests/unit/plugins/module_utils"
 FILES = (
     "resources/nvme_scratch/test_scratch_any_state.py",
     "resources/nvme_scratch/test_scratch_power_cuts.py",
-    "resources/gpu_settings/test_plan_properties.py",
-    "resources/mig_layout/test_mig_place.py",
-    "resources/mig_layout/test_mig_arrange.py",
+    "gpus/settings/test_plan_properties.py",
+    "gpus/mig/test_mig_place.py",
+    "gpus/mig/test_mig_arrange.py",
     "facts/topology/test_nearest.py",
 )
 FIRST = int(os.environ.get("SOAK_SEED", str(time.time_ns() % 1000000)))

@@ -103,7 +103,7 @@ def words_of_library() -> Words:
     cost = importlib.import_module(library + "health.types").Cost
     return {
         "CHECK": tuple(check.id for check in registry.checks(cost.ACTIVE)),
-        "LAUNCHER": importlib.import_module(library + "pinning.render").LAUNCHERS,
+        "LAUNCHER": importlib.import_module(library + "placement.render").LAUNCHERS,
         "COMMAND": tuple(importlib.import_module(library + "command.main").COMMANDS),
         "WHICH": ("each", "none"),
     }

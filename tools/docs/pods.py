@@ -69,9 +69,9 @@ def pods(root: Path, name: str, profile: Mapping[str, Any]) -> str:
     """The file of a profile."""
     count = int(profile["gpus"]["count"])
     machine = topology(command.library(root, "facts.topology.types"), profile)
-    render = command.library(root, "pinning.render")
-    request = render.adapt("kubernetes", command.library(root, "pinning.types").Request(count))
-    rendered = render.render("kubernetes", command.library(root, "pinning.place").place(machine, request), machine)
+    render = command.library(root, "placement.render")
+    request = render.adapt("kubernetes", command.library(root, "placement.types").Request(count))
+    rendered = render.render("kubernetes", command.library(root, "placement.place").place(machine, request), machine)
     kubelet = [line for line in rendered.lines[1:] if line != "resources:" and not line.startswith("  requests")]
     settings = kubelet[: next(at for at, line in enumerate(kubelet) if line.startswith("# each"))]
     homes = len({gpu.placement.numa_node for gpu in machine.gpus})

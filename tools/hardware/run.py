@@ -23,11 +23,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import dec
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.child import collect
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose import archive
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.processes import unnamed, without_names
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.secrets import Filter
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import kernel_log
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, checks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.diagnose import archive
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.diagnose.processes import unnamed, without_names
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.diagnose.secrets import Filter
 
 from . import commands, compare, cost, machine
 from .mask import Mask

@@ -12,9 +12,9 @@ from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..facts import topology
-from ..pinning import observe, spare
-from ..running import read_proc
-from ..running.slurm_job import job_pids
+from ..placement import observe, spare
+from ..placement.running import read_proc
+from ..placement.running.slurm_job import job_pids
 
 
 @frozen

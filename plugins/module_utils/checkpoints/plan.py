@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, Mapping, Tuple
 
 from ..core.frozen import frozen
-from ..pinning import transfer
+from ..placement import transfer
 from .cores import Cores
 from .settings import Settings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..core.options import option, options
-from ..pinning.transfer import HEADROOM_PERCENT
+from ..placement.transfer import HEADROOM_PERCENT
 
 SECTION = "checkpoint"
 MSI, SPN, WORKLOAD, SAS_FILE = AUTHS = ("msi", "spn", "workload", "sas_file")

@@ -15,10 +15,10 @@ from ..core.host import Host
 from ..core.resource import printable
 from ..facts import topology
 from ..facts.sysfs import format_cpulist
-from ..running import State, choose, judge, observe
-from ..running.judge import launchers
-from ..running.places import Places
-from ..running.types import WARNING, Finding, Process
+from ..placement.running import State, choose, judge, observe
+from ..placement.running.judge import launchers
+from ..placement.running.places import Places
+from ..placement.running.types import WARNING, Finding, Process
 from .color import painter
 from .status import DONE, WARNINGS
 from .table import print_json, table, wrapped

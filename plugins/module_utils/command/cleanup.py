@@ -16,10 +16,10 @@ from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.options import of_section
 from ..core.resource import NodeError
-from ..upkeep.leftovers.judge import judge, removed
-from ..upkeep.leftovers.look import look
-from ..upkeep.leftovers.remove import remove
-from ..upkeep.leftovers.types import KEEP, KINDS, LIST, REMOVE, SECTION, Judged, Leftover, Settings
+from ..jobs.leftovers.judge import judge, removed
+from ..jobs.leftovers.look import look
+from ..jobs.leftovers.remove import remove
+from ..jobs.leftovers.types import KEEP, KINDS, LIST, REMOVE, SECTION, Judged, Leftover, Settings
 from .status import DONE, NOT_DONE
 from .table import print_json, size, table, wrapped
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..upkeep.leftovers.types import KINDS
+from ..jobs.leftovers.types import KINDS
 
 DETAILS = """kinds:
   job_folders         folders of jobs on the scratch whose job is over

@@ -13,12 +13,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ..core.host import Host
 from ..core.resource import Action, NodeError, Refusal, Refused, Unfinished
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
-from ..resources import gpu_settings
-from ..resources.gpu_settings import clocks as rules
-from ..resources.gpu_settings import clocks_session
-from ..resources.gpu_settings.observe import observe
-from ..resources.gpu_settings.rules import live_claim
-from ..resources.gpu_settings.types import (
+from ..gpus.settings import clocks as rules
+from ..gpus.settings import clocks_session
+from ..gpus.settings.observe import observe
+from ..gpus.settings.rules import live_claim
+from ..gpus.settings.run import set_gpus
+from ..gpus.settings.types import (
     APPLICATION,
     DEFAULT,
     FIXED,
@@ -29,6 +29,7 @@ from ..resources.gpu_settings.types import (
     GpuAction,
     State,
 )
+from ..gpus.settings.wish import Wish
 from . import by_gpu
 from .color import painter
 from .gpu_argument import selectors as selectors_of
@@ -86,10 +87,10 @@ def change(host: Host, arguments: argparse.Namespace) -> int:
 def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) -> clocks_session.Outcome:
     """Through the whole of gpu_settings: an unsupported clock on one GPU leaves all of them as they are."""
     clocks = {"graphics_mhz": arguments.graphics, "memory_mhz": arguments.memory}
-    wish = gpu_settings.Wish.from_section({"clocks": clocks, "gpus": list(selectors), "snap": arguments.snap})
+    wish = Wish.from_section({"clocks": clocks, "gpus": list(selectors), "snap": arguments.snap})
     failed: Tuple[FailedGpu, ...] = ()
     try:
-        done = gpu_settings.set_gpus(host, wish, arguments.check)
+        done = set_gpus(host, wish, arguments.check)
     except Unfinished as error:
         done = error.outcome
         failed = (FailedGpu(None, None, None, str(error)),)
@@ -98,7 +99,7 @@ def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) ->
         by_gpu.selected(state.gpus, state.failed, selectors)  # a GPU that is not there
         raise _one_sentence(error.refusals) from error
     setters = tuple(one for one in done.plan.actions if isinstance(one, GpuAction))
-    return clocks_session.Outcome(done.after.gpus, setters, done.plan.notes, failed, done.plan.skipped)
+    return clocks_session.Outcome(done.after, setters, done.plan.notes, failed, done.plan.skipped)
 
 
 def _one_sentence(refusals: Sequence[Refusal]) -> NodeError:

@@ -19,8 +19,8 @@ from ..core.host import Host
 from ..core.machine import short_name
 from ..core.resource import Misuse, printable
 from ..core.units import size
-from ..diagnose import archive, fit, gather, page, parts
-from ..diagnose.types import INCOMPLETE, MIB, Collected, Context, Part
+from ..node.diagnose import archive, fit, gather, page, parts
+from ..node.diagnose.types import INCOMPLETE, MIB, Collected, Context, Part
 from .diagnose_arguments import HOURS_RANGE, MEBIBYTES_RANGE, SECONDS_RANGE
 from .status import DONE, WARNINGS
 from .table import print_json, table, wrapped

@@ -13,8 +13,8 @@ import syslog
 
 from ..core.host import Host
 from ..core.resource import NodeError, printable
-from ..hooks import run as hook
-from ..hooks.hook import Tell
+from ..jobs.hooks import run as hook
+from ..jobs.hooks.hook import Tell
 from ..slurm.drain import RESUME
 from ..slurm.types import Job
 from .table import print_json
@@ -51,7 +51,7 @@ def _health(host: Host, node: str, tell: Tell, event: str, as_json: bool) -> int
     """What it found is in its answer and in Slurm; Slurm does not look at the status of HealthCheckProgram."""
     from ..health.formats import EXIT_STATUS
     from ..health.types import Outcome
-    from ..hooks import health  # not wanted by the other hooks
+    from ..jobs.hooks import health  # not wanted by the other hooks
 
     watch = (health.prove if event == "proof" else health.watch)(host, node, tell)
     if as_json:

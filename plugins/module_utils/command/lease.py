@@ -33,7 +33,7 @@ _PHASES = {
 def run(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.what == "follow":
         return _follow(host, arguments.json)
-    from ..upkeep.lease.follow import clock_is_right
+    from ..jobs.lease.follow import clock_is_right
 
     now = time.time()
     section = declaration.read(host).get(leases.SECTION)
@@ -93,8 +93,8 @@ def _lines(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: 
 def _follow(host: Host, plain: bool) -> int:
     if os.geteuid() != 0:
         raise NodeError("gpunode lease follow", "only root may do that", "run it as root")
+    from ..jobs.lease.follow import Follower
     from ..node import reset as resets
-    from ..upkeep.lease.follow import Follower
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr if plain else sys.stdout, flush=True)

@@ -17,16 +17,16 @@ from ..core.frozen import frozen, replaced
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError, Plan, Refusal
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
+from ..gpus.mig.choose import chosen_gpus, silent
+from ..gpus.mig.in_use import for_change
+from ..gpus.mig.instances import Impossible
+from ..gpus.mig.observe import observe
+from ..gpus.mig.options import SECTION, Layout
+from ..gpus.mig.place import ENGINES, Placed, Profile, room
+from ..gpus.mig.plan import decide, one_gpu, usable_percent
+from ..gpus.mig.types import Client, EndInstance, FailedGpu, Gpu, GpuAction, MakeInstance, SetMode
+from ..gpus.mig.wishes import FORM, line, parse
 from ..resources import mig_layout
-from ..resources.mig_layout.choose import chosen_gpus, silent
-from ..resources.mig_layout.in_use import for_change
-from ..resources.mig_layout.instances import Impossible
-from ..resources.mig_layout.observe import observe
-from ..resources.mig_layout.options import SECTION, Layout
-from ..resources.mig_layout.place import ENGINES, Placed, Profile, room
-from ..resources.mig_layout.plan import decide, one_gpu, usable_percent
-from ..resources.mig_layout.types import Client, EndInstance, FailedGpu, Gpu, GpuAction, MakeInstance, SetMode
-from ..resources.mig_layout.wishes import FORM, line, parse
 from . import by_gpu, mig_lines
 from .gpu_argument import selectors as selectors_of
 from .status import DONE, NOT_DONE

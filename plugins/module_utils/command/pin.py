@@ -13,13 +13,13 @@ import shlex
 import textwrap
 from typing import List, Optional, Tuple, Union
 
-from .. import pinning
+from .. import placement as pinning
 from ..core import given_file
 from ..core.host import Host
 from ..core.resource import Misuse
 from ..facts import sysfs, topology
-from ..pinning import observe, render
-from ..pinning.render.envfile import environment_file
+from ..placement import observe, render
+from ..placement.render.envfile import environment_file
 from .table import print_json, table
 
 WIDTH = 80

@@ -10,10 +10,6 @@ import argparse
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..advice.figures import FIGURES, figure
-from ..advice.judge import judge, summed
-from ..advice.look import Part, look, parts
-from ..advice.types import MIG, NOT_ENOUGH_SEEN, TIME_SLICE, Advice, Use
 from ..core.frozen import frozen, plain
 from ..core.host import Host
 from ..core.machine import short_name
@@ -22,6 +18,10 @@ from ..facts.nvml import identity
 from ..facts.nvml.session import Fault, Survey
 from ..facts.nvml.status import Status
 from ..facts.sysfs import format_cpulist
+from ..gpus.sharing.figures import FIGURES, figure
+from ..gpus.sharing.judge import judge, summed
+from ..gpus.sharing.look import Part, look, parts
+from ..gpus.sharing.types import MIG, NOT_ENOUGH_SEEN, TIME_SLICE, Advice, Use
 from . import gpu_argument
 from .color import painter
 from .share_arguments import MOST_SAMPLES

@@ -10,11 +10,11 @@ import argparse
 import os
 from typing import Any, Dict, List
 
-from ..advice.timeline import read, sums
 from ..core.frozen import plain
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError, printable
 from ..core.units import size
+from ..gpus.sharing.timeline import read, sums
 from .status import DONE
 from .table import print_json, table, wrapped
 from .timeline_arguments import MOST_GIBIBYTES

@@ -4,7 +4,7 @@
 """Hide what opens a door, in a sentence: passwords, tokens, access keys. Pure.
 
 A sentence says why something failed, so a secret in it is known by its form alone, by ``NAME=`` right before it, or
-because it is one elsewhere; of a whole log :mod:`..diagnose.secrets` hides all that follows the name of one. Every
+because it is one elsewhere; of a whole log :mod:`..node.diagnose.secrets` hides all that follows the name of one. Every
 repetition in a pattern is bounded or begins at the start of a word, so that no text makes it slow.
 """
 

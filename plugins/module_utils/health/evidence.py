@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..facts.image.types import Image
     from ..facts.sysfs import InfinibandDevice
     from ..facts.topology.types import Topology
-    from ..resources.mig_layout.types import State as MigState
+    from ..gpus.mig.types import State as MigState
 
 CALL_SECONDS = 4.0
 
@@ -67,7 +67,7 @@ class Evidence:
 
         :raises NodeError: NVML cannot be opened, see gpu_driver.
         """
-        from ..resources.mig_layout.observe import observe  # not wanted before a job
+        from ..gpus.mig.observe import observe  # not wanted before a job
 
         return observe(self.host, CALL_SECONDS, with_declaration=False)
 

@@ -87,7 +87,7 @@ def _parts(gpu: Gpu, ask: Ask) -> List[Part]:
 
 
 def _instances(gpu: Gpu, ask: Ask) -> Iterator[Part]:
-    from ..resources.mig_layout.observe import read_gpu  # seldom wanted
+    from ..gpus.mig.observe import read_gpu  # seldom wanted
 
     try:
         divided = tuple(read_gpu(gpu))

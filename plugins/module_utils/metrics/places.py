@@ -12,8 +12,8 @@ import re
 from typing import Callable, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.host import Host
-from ..facts import mig_devices
 from ..facts.nvml.identity import Identity
+from ..gpus.mig import devices as mig_devices
 from ..slurm import gpus
 from ..slurm.types import Job
 from .jobs import Place

@@ -12,10 +12,10 @@ from ..core.frozen import frozen, replaced
 from ..core.host import Host, LockHeld
 from ..core.lease import SECTION as LEASE
 from ..core.resource import NodeError
+from ..jobs import gpus_in_use, out_of_service
 from ..resources.nvme_scratch import users
 from ..slurm import drain, on_node, scratch
 from ..slurm.client import Slurm
-from ..upkeep import gpus_in_use, out_of_service
 from . import own, registry, wish
 from .converge import Report, Request
 

@@ -16,7 +16,7 @@ from typing import Any, FrozenSet, Iterable, List, Mapping, Set, Tuple
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..running import slurm_job
+from ..placement.running import slurm_job
 from . import jobs as notes
 from . import places, proc
 from .client import NoSuchNode, Slurm, found_program

@@ -96,13 +96,13 @@ def _age_seconds(path: str) -> float:
 
 def has_cgroup(host: Host, job: str) -> bool:
     """``job``: its number or its SLUID."""
-    from ..running.slurm_job import cgroups  # loaded only where it is wanted
+    from ..placement.running.slurm_job import cgroups  # loaded only where it is wanted
 
     return bool(cgroups(host, _cgroup(job)))
 
 
 def _has_process(host: Host, job: str) -> bool:
-    from ..running.slurm_job import members  # loaded only where it is wanted
+    from ..placement.running.slurm_job import members  # loaded only where it is wanted
 
     return bool(members(host, _cgroup(job)))
 

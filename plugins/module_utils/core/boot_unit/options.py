@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.unit_name import UNIT
 from ..options import option
+from ..unit_name import UNIT
 
 
 def at_boot(resource: str, effect: str) -> Any:

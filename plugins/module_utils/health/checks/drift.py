@@ -32,7 +32,7 @@ _OURS = "# Managed by trainyard.gpu_node."
 SETTINGS: Mapping[str, str] = {
     "beeond": "slurm.beeond.rules",
     "checkpoint": "checkpoints.settings",
-    "cleanup": "upkeep.leftovers.types",
+    "cleanup": "jobs.leftovers.types",
     "cloud_events": "health.events.settings",
     "gpu_metrics": "metrics.settings",
     "health_gate": "health.gate.settings",

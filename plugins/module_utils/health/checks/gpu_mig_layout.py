@@ -16,7 +16,7 @@ from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcom
 from .gpu_common import NO_GPU, NOT_OPENED, parted
 
 if TYPE_CHECKING:
-    from ...resources.mig_layout.plan import Decision
+    from ...gpus.mig.plan import Decision
 
 _SECTION = "mig_layout"
 _REMEDY = "run 'gpunode apply mig_layout'; see why gpu-node-mig_layout.service did not"
@@ -52,10 +52,10 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         return "no layout of GPUs was declared for this node"
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...core import options
-    from ...resources.mig_layout import Desired
-    from ...resources.mig_layout.choose import silent
-    from ...resources.mig_layout.observe import observe
-    from ...resources.mig_layout.plan import decide, each
+    from ...gpus.mig.choose import silent
+    from ...gpus.mig.observe import observe
+    from ...gpus.mig.options import Desired
+    from ...gpus.mig.plan import decide, each
 
     try:
         desired = options.of(Desired, declared)
@@ -78,8 +78,8 @@ def look(evidence: Evidence) -> Union[Seen, str]:
 
 
 def _drift(one: Decision) -> Optional[Drift]:
-    from ...resources.mig_layout.plan import waits
-    from ...resources.mig_layout.types import EndCompute, EndInstance, MakeCompute, MakeInstance
+    from ...gpus.mig.plan import waits
+    from ...gpus.mig.types import EndCompute, EndInstance, MakeCompute, MakeInstance
 
     # gpu_mig_mode tells of a mode that waits for a reset; what the GPU lacks until then is told here.
     missing = ["its MIG mode"] if bool(one.gpu.mode) != one.layout.mig else []

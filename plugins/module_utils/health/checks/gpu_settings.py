@@ -45,10 +45,10 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     if declared is None:
         return "no settings of GPUs were declared for this node"
     # Not at the top: a check before each job does not come here, and would pay for the import.
-    from ...resources.gpu_settings import Wish
-    from ...resources.gpu_settings.observe import observe
-    from ...resources.gpu_settings.plan import decide
-    from ...resources.gpu_settings.types import GpuAction, SetEcc
+    from ...gpus.settings.observe import observe
+    from ...gpus.settings.plan import decide
+    from ...gpus.settings.types import GpuAction, SetEcc
+    from ...gpus.settings.wish import Wish
 
     wish = Wish.from_section(declared)
     try:

@@ -37,7 +37,7 @@ def look(evidence: Evidence) -> Seen:
     host = evidence.host
     if not _declared(evidence.declared):
         return Seen(False, False, False, False, False)
-    from ...resources.nccl.observe import peermem
+    from ...facts.peermem import peermem
 
     found = peermem(host)
     version = host.read("/proc/driver/nvidia/version") or ""

@@ -22,7 +22,7 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED
 
 if TYPE_CHECKING:
-    from ...resources.mig_layout.types import State
+    from ...gpus.mig.types import State
 
 _OFFERS = re.compile(r"nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?")
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

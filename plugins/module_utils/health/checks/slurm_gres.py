@@ -41,8 +41,8 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     conf = here.text
     if conf is not None and "gpu" not in slurm_conf.words(conf, "GresTypes"):
         return "slurm.conf has no gpu in GresTypes=, so slurmd reads no gres.conf"
-    from ...resources.slurm_hooks import compare  # only where there is something to compare
-    from ...resources.slurm_hooks.observe import instances_of
+    from ...gpus.mig.devices import instances_of
+    from ...slurm import gres_compare as compare  # only where there is something to compare
 
     theirs = gres_conf.gpus(text, here.node_name)
     files = dict.fromkeys(file for line in theirs.lines for file in line.files or ())

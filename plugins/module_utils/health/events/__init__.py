@@ -5,7 +5,7 @@
 
 ``ask`` asks the cloud, or a program of the site, and ``read`` makes one form of what it says; ``plan`` decides and is
 pure; ``memory`` is what has to be known from one look to the next; ``follow`` carries out. ``settle`` is what a node
-has to prove after an event. The resource (options, unit, declaration) is ``health/cloud_events``.
+has to prove after an event. The resource (options, unit, declaration) is ``resources/cloud_events``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Optional
 from ...core.frozen import plain
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...resources.mig_layout import clients
+from ...gpus.mig import clients
 from ...slurm import drain
 from ...slurm.breaker import most
 from ...slurm.client import SETTLE_SECONDS, TAKEN, Slurm

@@ -17,7 +17,7 @@ from ...facts import gpu_info
 from ...facts.daemons import holds_persistence_mode
 from ...facts.fabric import switches
 from ...facts.gpu_info import GpuInformation, Information
-from ...resources.mig_layout import clients
+from ...gpus.mig import clients
 from ...slurm import drain, slurmd
 from ...slurm.client import Slurm, found_program
 from .. import attempts, machine

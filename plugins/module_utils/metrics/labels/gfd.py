@@ -15,7 +15,7 @@ import re
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...core.resource import sentence
-from ...kubernetes.gpu_sharing.configs import GPU, MIG, MPS, NONE, Config
+from ...kubernetes.sharing_configs import GPU, MIG, MPS, NONE, Config
 from . import rules
 from .own import named
 from .settings import GFD_PREFIX as PREFIX

@@ -110,7 +110,7 @@ def _clique(gpu: Gpu) -> Optional[Tuple[str, int]]:
 
 
 def _divided(gpu: Gpu) -> _Divided:
-    from ...resources.mig_layout.observe import read_gpu  # seldom wanted
+    from ...gpus.mig.observe import read_gpu  # seldom wanted
 
     names: Dict[Tuple[int, int], str] = {}
     bare = []

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How NVIDIA's device plugin shares the GPUs: as an option has it, and as words of a command line. Pure.
 
-What the plugin would refuse is refused by the same rules as for its configs (``kubernetes/gpu_sharing``).
+What the plugin would refuse is refused by the same rules as for its configs (``kubernetes/sharing_configs``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 from typing import Any, Dict, List, Mapping
 
 from ...core.resource import NodeError
-from ...kubernetes.gpu_sharing import configs
-from ...kubernetes.gpu_sharing.configs import GPU, MPS, TIME_SLICING, Config
+from ...kubernetes import sharing_configs as configs
+from ...kubernetes.sharing_configs import GPU, MPS, TIME_SLICING, Config
 
 _NAME = "sharing"
 _KEYS = {TIME_SLICING: "time_slicing", MPS: "mps"}

@@ -5,12 +5,11 @@
 
 For front ends, beside the record of the resource:
 
-- ``set_gpus(host, wish, check_mode)`` brings the GPUs to a :class:`Wish` and does nothing else.
-- ``converge_declared(host, check_mode)`` does so with the declared section; None when there is none.
+- ``converge_declared(host, check_mode)`` brings the GPUs to the declared section; None when there is none.
 
-The parts: ``options`` make a ``wish`` once the node was seen, and ``plan`` decides, GPU by GPU (``rules``, ``clocks``,
-``select``, ``undo``); ``whole`` adds the persistence daemon and the boot unit. ``apply`` sets all GPUs in one session;
-one that does not answer fails the run only after the others were set (``told``).
+The knowledge is in ``gpus/settings``: ``options`` make a ``wish`` once the node was seen, and ``plan`` decides, GPU by
+GPU (``rules``, ``clocks``, ``select``, ``undo``); ``whole`` adds the persistence daemon and the boot unit. ``apply``
+sets all GPUs in one session; one that does not answer fails the run only after the others were set (``report``).
 
 How the clocks are held: locked clocks where the GPU has them (graphics since Volta, memory since Ampere),
 application clocks otherwise. The driver cannot tell which locks are on, so /var/lib/gpu_node/gpu_settings.json
@@ -26,30 +25,28 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 from ...core import boot_unit, declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
-from ...core.run import run
-from . import persistenced, told
-from .apply import set_gpus as _set_gpus
-from .observe import observe
+from ...gpus.settings import apply, report
+from ...gpus.settings.predict import predict
+from ...gpus.settings.run import set_gpus
+from ...gpus.settings.types import Forget, GpuAction, Remember, State
+from ...gpus.settings.wish import SECTION, Wish
+from . import persistenced
 from .options import Desired
 from .persistenced import StartPersistenced
-from .predict import predict
-from .types import Forget, GpuAction, Remember, State
-from .whole import Found, look, plan, plan_of_gpus, unit_of, wish_of
-from .wish import SECTION, Wish
+from .whole import Found, look, plan, unit_of, wish_of
 
-__all__ = ["RESOURCE", "Desired", "Found", "State", "Wish", "converge_declared", "set_gpus"]
+__all__ = ["RESOURCE", "Desired", "Found", "State", "Wish", "converge_declared"]
 Asked = Union[Desired, Wish]
 
 
 def _together(host: Host, actions: Tuple[Action, ...], asked: Asked) -> Optional[NodeError]:
-    return _set_gpus(host, actions, asked.call_timeout_seconds)
+    return apply.set_gpus(host, actions, asked.call_timeout_seconds)
 
 
 def _predicted(found: Found, actions: Tuple[Action, ...], dummy: Asked) -> Found:
@@ -57,17 +54,17 @@ def _predicted(found: Found, actions: Tuple[Action, ...], dummy: Asked) -> Found
 
 
 def _ending(found: Found, rest: Plan, asked: Asked, failed: Optional[NodeError]) -> str:
-    return told.ending(found.gpus, rest, wish_of(found, asked), failed)
+    return report.ending(found.gpus, rest, wish_of(found, asked), failed)
 
 
 def _facts(outcome: Outcome[Found], asked: Asked) -> Dict[str, Any]:
     gpus = Outcome(outcome.before.gpus, outcome.after.gpus, outcome.plan, outcome.changed)
-    return told.details(gpus, wish_of(outcome.before, asked))
+    return report.details(gpus, wish_of(outcome.before, asked))
 
 
 def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
     found = outcome.after if planned else outcome.before
-    gpus = json.dumps(told.diff_text(found.gpus), indent=2, sort_keys=True) + "\n"
+    gpus = json.dumps(report.diff_text(found.gpus), indent=2, sort_keys=True) + "\n"
     steps = outcome.plan.actions if planned else ()
     return gpus + boot_unit.text(outcome.before.unit, unit_of(desired), steps)
 
@@ -97,18 +94,7 @@ def _clocks(gpu: Dict[str, Any]) -> str:
     return ", ".join(parts) or "clocks are the driver's own"
 
 
-def set_gpus(host: Host, wish: Wish, check_mode: bool = False) -> Outcome[Found]:
-    """:raises NodeError: as a run of the resource. The GPUs are the machine's own, in whatever tree the files lie."""
-    if os.geteuid() != 0 and not check_mode:
-        raise NodeError("GPU settings", "only root may change them", "run it as root (in a play: become: true)")
-
-    def found(host: Host, wish: Wish) -> Found:
-        return Found(observe(host, wish.call_timeout_seconds, wish.declare))
-
-    return run(host, replaced(RESOURCE, observe=found, plan=plan_of_gpus), wish, check_mode)
-
-
-def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[Found]]:
+def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[State]]:
     """What the boot unit runs: the GPUs alone."""
     section = declaration.read(host).get(SECTION)
     return None if section is None else set_gpus(host, Wish.from_section(section), check_mode)

@@ -10,7 +10,7 @@ from typing import Any, Optional, Tuple, Union
 from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
 from ...facts.nvml.identity import INDEX
-from .wish import (
+from ...gpus.settings.wish import (
     ALL,
     BETWEEN_JOBS,
     CALL_TIMEOUT_SECONDS,

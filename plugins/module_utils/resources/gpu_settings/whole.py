@@ -12,16 +12,16 @@ from ...core.boot_unit import BootUnit
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, Plan
+from ...gpus.settings.observe import observe
+from ...gpus.settings.plan import decide
+from ...gpus.settings.types import State
+from ...gpus.settings.wish import SECTION, Wish
 from ...slurm import hooks_conf
 from ...slurm.hooks_conf import Raising
 from ...slurm.types import SECTION as HOOKS
 from . import persistenced
-from .observe import observe
 from .options import AUTO, Desired
 from .persistenced import Daemon, StartPersistenced
-from .plan import decide
-from .types import State
-from .wish import SECTION, Wish
 
 _AHEAD = (
     "clocks auto: slurm.conf names {0} and no hooks are declared there, so the clocks are max; with the hooks of "

@@ -12,14 +12,14 @@ from typing import Tuple
 from ...core.frozen import frozen, replaced
 from ...core.managed_files import MARKER
 from ...facts.topology import Topology
-from ...pinning import Placement, Request, place
-from ...pinning import render as pinning
-from ...pinning.machine import machine
-from ...pinning.render import hpl as render_hpl
-from ...pinning.render import openmpi as render_openmpi
-from ...pinning.render import srun as render_srun
-from ...pinning.render import torchrun as render_torchrun
-from ...pinning.render.rendered import Rendered
+from ...placement import Placement, Request, place
+from ...placement import render as pinning
+from ...placement.machine import machine
+from ...placement.render import hpl as render_hpl
+from ...placement.render import openmpi as render_openmpi
+from ...placement.render import srun as render_srun
+from ...placement.render import torchrun as render_torchrun
+from ...placement.render.rendered import Rendered
 
 # The pinning library loads a launcher when it is asked for; Ansible packs for a node only what is imported by name.
 _LAUNCHERS = {"hpl": render_hpl, "openmpi": render_openmpi, "srun": render_srun, "torchrun": render_torchrun}

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.resource import Action, Plan, Refusal
 from ...facts.topology import Topology
-from ...pinning import Refused
+from ...placement import Refused
 from . import launch
 from .options import Desired
 from .scripts import GPU_NAMES, NAMES, render

@@ -25,16 +25,16 @@ from ...core.host import Host
 from ...core.options import given, of
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together, Wait
 from ...core.run import run
-from . import jobs, record
-from .apply import carry_out
-from .choose import silent
-from .instances import Instance
-from .observe import observe
-from .options import SECTION, Desired
-from .place import room
-from .plan import decide, reboot_pending, usable_percent
-from .predict import NEW, predict
-from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State, standing
+from ...gpus.mig import jobs, record
+from ...gpus.mig.apply import carry_out
+from ...gpus.mig.choose import silent
+from ...gpus.mig.instances import Instance
+from ...gpus.mig.observe import observe
+from ...gpus.mig.options import SECTION, Desired
+from ...gpus.mig.place import room
+from ...gpus.mig.plan import decide, reboot_pending, usable_percent
+from ...gpus.mig.predict import NEW, predict
+from ...gpus.mig.types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State, standing
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "row"]
 

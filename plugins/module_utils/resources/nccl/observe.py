@@ -14,11 +14,12 @@ from ...core import declaration, managed_files
 from ...core import sysctl as files
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts.peermem import peermem
 from ...slurm import slurmd
 from . import library, machine
 from .options import TOPOLOGIES, Desired
 from .sysctl import remembered
-from .types import ASIDE, PATHS, SECTION, SLURMD, SYSCTL, Elsewhere, Peermem, Slurmd, State, Words, graph_file
+from .types import ASIDE, PATHS, SECTION, SLURMD, SYSCTL, Elsewhere, Slurmd, State, Words, graph_file
 
 _UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # systemd's own test for being the init of a machine: sd_booted(3).
@@ -77,15 +78,6 @@ def _elsewhere(host: Host, desired: Desired) -> Tuple[Elsewhere, ...]:
 def _words(text: Optional[str]) -> Optional[str]:
     """The kernel parts numbers by tabs, people by blanks."""
     return None if text is None else " ".join(text.split())
-
-
-def peermem(host: Host) -> Peermem:
-    release = host.read_line("/proc/sys/kernel/osrelease") or ""
-    listed = host.read("/lib/modules/{0}/modules.dep".format(release)) if release else None
-    return Peermem(
-        installed=re.search(r"(^|/)nvidia[-_]peermem\.ko(\.[a-z]+)?:", listed or "", re.MULTILINE) is not None,
-        loaded=host.exists("/sys/module/nvidia_peermem"),
-    )
 
 
 def _slurmd(host: Host) -> Slurmd:

@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional, Tuple
 from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
+from ...facts.peermem import Peermem
 from .library import Library
 from .machine import Machine
 from .options import Desired
@@ -26,14 +27,6 @@ SLURMD = "/etc/systemd/system/slurmd.service.d/gpu_node_limits.conf"
 SYSCTL = "/etc/sysctl.d/90-gpu_node_nccl.conf"
 MODULES = "/etc/modules-load.d/gpu_node_peermem.conf"
 PATHS = (CONF, TOPOLOGY, PROFILE, LIMITS, SLURMD, SYSCTL, MODULES)
-
-
-@frozen
-class Peermem:
-    """``installed``: the running kernel has a module nvidia-peermem. ``loaded``: it is at work."""
-
-    installed: bool = False
-    loaded: bool = False
 
 
 @frozen

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files, trees
+from ...core.environments import SECTION
 from ...core.resource import Line, Outcome, Resource
 from .apply import STEPS
 from .observe import observe
 from .options import Desired, Environment
 from .plan import plan
 from .resolve import wishes
-from .types import SECTION, BuildTree, RemoveTree, State
+from .types import BuildTree, RemoveTree, State
 
 __all__ = ["RESOURCE", "Desired", "Environment", "State"]
 

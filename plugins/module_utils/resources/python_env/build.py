@@ -24,6 +24,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ...core import artefact, trees, urls
 from ...core.artefact import Source
+from ...core.environments import LOCK_NAME, MARK_NAME
 from ...core.host import Host
 from ...core.one_line import line
 from ...core.resource import NodeError
@@ -32,7 +33,7 @@ from . import ds_report, locks
 from .options import CONDA, Desired
 from .presets import PRESETS
 from .resolve import Wish
-from .types import LOCK_NAME, MARK_NAME, building, workshop
+from .types import building, workshop
 
 LOG = "/run/gpu_node/python_env-{0}.log"
 _CUDA = "/usr/local/cuda"

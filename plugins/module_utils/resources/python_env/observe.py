@@ -12,9 +12,10 @@ import json
 import os
 import re
 import stat
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
 from ...core import declaration, folder_given, managed_files, module_systems, mounts
+from ...core.environments import SCRATCH_FOLDER, SECTION, Tree, read_mark
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -25,7 +26,7 @@ from . import user_files
 from .options import AUTO, CONDA, NONE, VENV, Desired
 from .plan import may_go
 from .presets import PRESETS
-from .types import MARK_NAME, SCRATCH_FOLDER, SECTION, Half, Inputs, State, Tree, building, tree_name
+from .types import Half, Inputs, State, building
 
 _BUILDING = re.compile(r"\.gpu_node\.(.+)\.building")
 _WORK = re.compile(r"\.gpu_node\.(.+)\.work")
@@ -164,18 +165,6 @@ def _trees(host: Host, folder: str, names: Iterable[str]) -> List[Tree]:
             if mark is not None:
                 trees.append(mark)
     return trees
-
-
-def read_mark(host: Host, path: str) -> Optional[Tree]:
-    """None where there is no mark of ours, or it was written for another path: a copy runs from where it came from."""
-    try:
-        mark: Dict[str, Any] = json.loads(host.read("{0}/{1}".format(path, MARK_NAME)) or "")
-        texts = [mark[name] for name in ("name", "digest", "machine", "spec")]
-        right = mark["path"] == path and all(isinstance(one, str) for one in texts) and isinstance(mark["built"], int)
-        right = right and path.rsplit("/", 1)[1] == tree_name(mark["name"], mark["digest"])
-        return Tree(path, mark["name"], mark["digest"], mark["built"], mark["machine"], mark["spec"]) if right else None
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def worked_on(host: Host, path: str) -> bool:

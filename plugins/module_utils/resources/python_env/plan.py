@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...core import declaration, managed_files, mounts
+from ...core.environments import SECTION, Tree
 from ...core.managed_files import RemoveFile, RemoveFolder, Wanted
 from ...core.resource import Action, Plan, Refusal
 from ...core.trees import PointLink, RemoveLeftover, RemoveLink
 from . import user_files
 from .options import Desired
 from .resolve import Wish, wishes
-from .types import SECTION, BuildTree, MakeTop, RemoveHalf, RemoveTree, State, Tree
+from .types import BuildTree, MakeTop, RemoveHalf, RemoveTree, State
 
 _SHARED = (
     "{0}: on a network file system, where processes of other nodes may use it, so it stays; remove it when no node "

@@ -10,12 +10,13 @@ import json
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ...core import urls
+from ...core.environments import tree_name
 from ...core.frozen import frozen
 from ...core.resource import NodeError, Refusal
 from . import locks
 from .options import CONDA, VENV, Desired, Environment
 from .presets import PRESETS, Preset
-from .types import Inputs, Machine, tree_name
+from .types import Inputs, Machine
 
 
 @frozen

@@ -5,29 +5,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Mapping, Tuple
 
+from ...core.environments import Tree
 from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
 from ...core.trees import Link
-
-SECTION = "python_env"
-#: Inside a tree, written last: what has it is whole.
-MARK_NAME = ".gpu_node.json"
-#: Inside a tree: what was installed, to be given as a lock.
-LOCK_NAME = "gpu_node.lock"
-#: Below the scratch, where no folder is given.
-SCRATCH_FOLDER = "envs"
-DIGITS = 12
-#: The name of a tree.
-TREE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*-[0-9a-f]{%d}" % DIGITS)
-
-
-def tree_name(name: str, digest: str) -> str:
-    return "{0}-{1}".format(name, digest[:DIGITS])
 
 
 def building(path: str) -> str:
@@ -69,18 +54,6 @@ class Inputs:
     clones: Tuple[Tuple[str, Tuple[str, ...]], ...] = ()
     missing: Tuple[str, ...] = ()
     conda: str = ""
-
-
-@frozen
-class Tree:
-    """A whole environment of ours; ``built`` in seconds since 1970, ``machine`` and ``spec`` as its mark has them."""
-
-    path: str
-    name: str
-    digest: str
-    built: int = 0
-    machine: str = ""
-    spec: str = ""
 
 
 @frozen

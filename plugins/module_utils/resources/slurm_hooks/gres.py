@@ -10,9 +10,9 @@ from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.managed_files import MARKER, Wanted
-from ...slurm import gres_conf, slurm_conf, syntax
+from ...slurm import gres_compare as compare
+from ...slurm import gres_conf, layout, slurm_conf, syntax
 from ...slurm.gres_conf import product_type
-from . import compare, layout
 from .options import Desired
 from .types import State
 

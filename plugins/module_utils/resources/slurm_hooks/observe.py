@@ -13,24 +13,24 @@ from ...core import declaration, managed_files
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...facts import mig_devices, topology
+from ...facts import topology
 from ...facts.nvml import pci
 from ...facts.nvml.call import Gpu, Kind, Reading
 from ...facts.nvml.session import Survey, survey
 from ...facts.sysfs import parse_cpulist
 from ...facts.sysfs_numa import CPUS
 from ...facts.topology import gpus as topology_gpus
+from ...gpus.mig import devices as mig_devices
+from ...gpus.mig.observe import read_gpu
 from ...slurm import hooks_conf, places, slurm_conf, slurmd, syntax
 from ...slurm.gpus import identities
 from ...slurm.hooks_conf import Hooks
+from ...slurm.layout import Machine, Slurm, version
 from ...slurm.types import SECTION
-from ..mig_layout.observe import read_gpu
-from ..mig_layout.types import Gpu as MigGpu
 from . import job_folders, trusted
 from .cores import logical_cores
-from .layout import Machine, Slurm, version
 from .options import Desired
-from .types import TOLD, GresConf, Slurmd, SlurmGpu, SlurmInstance, State
+from .types import TOLD, GresConf, Slurmd, SlurmGpu, State
 
 _SECONDS = 10.0
 
@@ -173,7 +173,7 @@ def _gpus(host: Host) -> _Gpus:
         if minor is None:
             return _Gpus(None, "GPU {0}: the driver tells no number of its device file".format(gpu.name), machine)
         files = mig_devices.of_gpu(host, minor)
-        instances = _instances(told.mig, files)
+        instances = mig_devices.instances(told.mig, files)
         fault = told.fault
         if told.mig is not None and instances is None:
             fault = "the driver tells no device files of its MIG instances"
@@ -194,26 +194,6 @@ class _Asked:
     mig: Optional[Tuple[Tuple[int, int, str], ...]] = None
 
 
-def instances_of(host: Host, gpu: MigGpu) -> Optional[Tuple[SlurmInstance, ...]]:
-    """Those of a GPU as mig_layout saw it; None: MIG is off, or a device file is not known."""
-    if not gpu.mode or gpu.minor is None:
-        return None
-    return _instances(tuple(_named(gpu)), mig_devices.of_gpu(host, gpu.minor))
-
-
-def _instances(
-    mig: Optional[Tuple[Tuple[int, int, str], ...]], files: mig_devices.Capabilities
-) -> Optional[Tuple[SlurmInstance, ...]]:
-    """In the order of /dev/nvidia-caps; None: MIG is off, or a device file is not known."""
-    found = []
-    for gi, ci, name in mig or ():
-        if (gi, None) not in files or (gi, ci) not in files:
-            return None
-        outer, own = files[gi, None], files[gi, ci]
-        found.append((own.minor, SlurmInstance(name, (outer.file, own.file))))
-    return None if mig is None else tuple(instance for dummy, instance in sorted(found, key=lambda each: each[0]))
-
-
 def _asked(host: Host) -> Dict[Optional[str], _Asked]:
     """By PCI address."""
 
@@ -224,7 +204,7 @@ def _asked(host: Host) -> Dict[Optional[str], _Asked]:
         elif answer.value is None:
             yield "the driver does not tell whether MIG is on", None
         else:
-            yield None, tuple(each for seen in read_gpu(gpu) for each in _named(seen))
+            yield None, tuple(each for seen in read_gpu(gpu) for each in mig_devices.named(seen))
 
     found: Survey[Tuple[Optional[str], Optional[Tuple[Tuple[int, int, str], ...]]]] = survey(look, host=host)
     asked = {}
@@ -232,12 +212,3 @@ def _asked(host: Host) -> Dict[Optional[str], _Asked]:
         fault, mig = visit.parts[0] if visit.parts else (str(visit.fault or "it told nothing"), None)
         asked[visit.identity.pci_address] = _Asked(visit.identity.minor_number, fault, mig)
     return asked
-
-
-def _named(gpu: MigGpu) -> Iterable[Tuple[int, int, str]]:
-    """Each compute instance with the name that people know it by: one that is its whole GPU instance has that name."""
-    for instance in gpu.instances:
-        profile = instance.placed.profile
-        for compute in instance.compute:
-            whole = compute.slices == profile.compute_slices
-            yield instance.id, compute.id, profile.name if whole else "{0}c.{1}".format(compute.slices, profile.name)

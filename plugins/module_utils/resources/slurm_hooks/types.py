@@ -10,10 +10,11 @@ from typing import Any, Mapping, Optional, Tuple
 from ...core.frozen import frozen
 from ...core.managed_files import MARKER, Files
 from ...core.resource import Action
+from ...gpus.mig.devices import InstanceFiles
 from ...slurm.drain import RESUMED
 from ...slurm.hooks_conf import Hooks
+from ...slurm.layout import Machine, Slurm
 from ...slurm.syntax import Text
-from .layout import Machine, Slurm
 from .trusted import Trust
 
 # Written when slurmctld has taken "scontrol reconfigure"; its time is what counts, and it is gone after a boot.
@@ -64,17 +65,6 @@ EPILOG = _hook("epilog", "Epilog error")
 
 
 @frozen
-class SlurmInstance:
-    """A MIG instance that a job can have: a compute instance. ``name``: ``3g.20gb``, or ``1c.3g.20gb`` of several.
-
-    ``files``: the device files of the capabilities of its GPU instance and of itself.
-    """
-
-    name: str
-    files: Tuple[str, str]
-
-
-@frozen
 class SlurmGpu:
     """A GPU as gres.conf has it: N of /dev/nvidiaN, and hwloc's numbers of the cores of its NUMA node.
 
@@ -84,7 +74,7 @@ class SlurmGpu:
     minor: int
     cores: Tuple[int, ...]
     product: Optional[str]
-    instances: Optional[Tuple[SlurmInstance, ...]] = None
+    instances: Optional[Tuple[InstanceFiles, ...]] = None
 
     @property
     def mig(self) -> bool:

@@ -10,7 +10,7 @@ import shutil
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing import RESOURCE
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_sharing as module
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Api, Fault
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import process, run_module

@@ -15,9 +15,9 @@ def test_each_slow_file_is_there_and_named_once() -> None:
 
 
 def test_slow_tests_run_when_they_or_what_they_are_about_was_changed() -> None:
-    slow = "plugins/module_utils/resources/gpu_settings/test_on_simulator.py"
+    slow = "plugins/module_utils/gpus/settings/test_on_simulator.py"
     assert slow in quick.left_out([]) and slow in quick.left_out(["plugins/module_utils/core/host.py", "README.md"])
-    for path in ("tests/unit/" + slow, "plugins/module_utils/resources/gpu_settings/plan.py"):
+    for path in ("tests/unit/" + slow, "plugins/module_utils/gpus/settings/plan.py"):
         left = quick.left_out([path])
         assert slow not in left and len(left) < len(quick.SLOW)
     assert "plugins/modules/test_rdma.py" not in quick.left_out(["plugins/modules/rdma.py"])

@@ -9,12 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.checkpoint import (
-    Desired,
-    State,
-    types,
-)
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.checkpoint.plan import after, plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
@@ -23,6 +17,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Packages
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.checkpoint import (
+    Desired,
+    State,
+    types,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.checkpoint.plan import after, plan
 
 URL = "https://a.blob.core.windows.net/c"
 A, B = "a" * 64, "b" * 64

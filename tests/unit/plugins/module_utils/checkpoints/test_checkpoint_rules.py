@@ -36,8 +36,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.checkpoints.wor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Request, place
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.spare import spare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement import Request, place
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.spare import spare
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 ID = "00000000-1111-2222-3333-444444444444"

@@ -315,7 +315,7 @@ def test_a_plan_tells_steps_and_the_drawing_and_changes_nothing(divided):
 
 def test_a_plan_is_what_a_converge_does(divided):
     """The same planner: what is planned here is what the module's check mode tells."""
-    from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout import drive_mig
+    from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.mig import drive_mig
 
     layout = {"gpus": ["0"], "instances": [{"profile": "3g"}, {"profile": "2g", "count": 2}]}
     job = {"root": str(divided.root), "options": {"layouts": [layout], "boot_unit": False}, "check": True}

@@ -17,8 +17,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import GpuUse, Process, State, Thread, judge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.places import Places
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.running import (
+    GpuUse,
+    Process,
+    State,
+    Thread,
+    judge,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.running.places import Places
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared
 
 CPUS = sorted(os.sched_getaffinity(0))

@@ -14,15 +14,15 @@ import time
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import share
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.sharing.types import (
     MIG,
     TIME_SLICE,
     Advice,
     TimeSlice,
     Use,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import share
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 

@@ -16,9 +16,9 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import system_processes as system
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.gpu_programs import NAMES
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import gpus_in_use
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs, places, proc, processes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.leftovers import judge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep import gpus_in_use
 
 LIBRARY = Path(__file__).resolve().parents[5] / "plugins" / "module_utils"
 

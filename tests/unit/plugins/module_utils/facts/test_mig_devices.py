@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import mig_devices
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.mig_devices import Capability
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig import devices as mig_devices
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.devices import Capability
 
 ACCESS = "DeviceFileMinor: {0}\nDeviceFileMode: {1}\nDeviceFileModify: {2}\n"
 MAJOR = 240

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import safe_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -44,6 +43,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_l
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import look as parts_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Finding, Observed, Outcome, Remedy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import hooks
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     HEALTHY,

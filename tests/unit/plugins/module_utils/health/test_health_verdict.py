@@ -22,7 +22,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import (
     thresholds,
     to_dict,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.lanes import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     ORDER,
@@ -40,6 +39,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     worst,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate.options import Desired
 
 NOW = 1_800_000_000.0
 EXPECTED = Expected("rack7", {}, {}, {}, {}, {}, NOW)

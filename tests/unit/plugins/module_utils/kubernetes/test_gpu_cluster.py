@@ -17,7 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused, Unfinished
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import RESOURCE, Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu import RESOURCE, Desired
 from ansible_collections.trainyard.gpu_node.tests import kubernetes_api
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault, server
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import marks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu import marks
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 KEYS = ("nvidia.com/gpu", "node-role.kubernetes.io/gpu", "team")

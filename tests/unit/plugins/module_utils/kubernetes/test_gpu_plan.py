@@ -12,15 +12,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.helm import Release
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import Desired, chart
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.marks import Node
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu import Desired, chart
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.marks import Node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.types import (
     Cluster,
     SeenNode,
     State,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.values import values
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.values import values
 
 ON_HOST = {"name": "n1", "host_driver": True, "host_toolkit": True}
 SEEN = Cluster(nodes=(SeenNode("n1", "7", Node(), ()),))

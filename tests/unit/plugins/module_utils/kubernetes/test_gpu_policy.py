@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.policy import differences
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.values import values
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.policy import differences
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.values import values
 
 CRD = {"nvidiaDriverCRD": {"enabled": True, "deployDefaultCR": False, "driverType": "gpu"}}
 BY_CRD = {"enabled": True, "useNvidiaDriverCRD": True}

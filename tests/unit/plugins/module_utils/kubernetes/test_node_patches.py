@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing.types import LabelNode
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import AT_ONCE, KubectlError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node_patches import patch_nodes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing.types import LabelNode
 
 NODES = ["n{0:03d}".format(number) for number in range(200)]
 

@@ -13,8 +13,8 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import yaml as ours
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import Desired, chart
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.values import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu import Desired, chart
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.kubernetes_gpu.values import (
     unsettled,
     values,
 )

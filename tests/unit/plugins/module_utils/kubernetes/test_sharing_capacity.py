@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing import capacity, configs
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing.types import SeenNode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import sharing_configs as configs
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing import capacity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing.types import SeenNode
 
 GPU = "nvidia.com/gpu"
 SLICE = "nvidia.com/mig-1g.10gb"

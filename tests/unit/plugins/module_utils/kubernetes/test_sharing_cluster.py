@@ -11,8 +11,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused, Unfinished
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing import RESOURCE, Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing.observe import used
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing import RESOURCE, Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing.observe import used
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault
 
 GPU = "nvidia.com/gpu"

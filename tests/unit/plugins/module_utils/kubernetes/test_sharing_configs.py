@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing import Desired, configs, files
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import sharing_configs as configs
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing import Desired, files
 
 GPU = "nvidia.com/gpu"
 

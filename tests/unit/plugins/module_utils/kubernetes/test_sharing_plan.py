@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import Files, Seen, WriteFile
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import sharing_configs as configs
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing import (
     Desired,
     State,
     changes,
-    configs,
     told,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_sharing.types import (
     Cluster,
     CreateConfigMap,
     LabelNode,

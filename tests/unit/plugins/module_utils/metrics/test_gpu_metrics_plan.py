@@ -31,11 +31,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit
     StopTimer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import dcgm
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics import texts
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.observe import place
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics import texts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.observe import place
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.types import (
     EXPORTERS,
     SERVICE,
     TABLE,

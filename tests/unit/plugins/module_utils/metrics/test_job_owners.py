@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import jobs, owners
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics import texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.settings import Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics import texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.jobs import Running
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_sharing.configs import Config
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.sharing_configs import Config
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.labels import file, gfd, rules, sharing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.labels.types import (
     Device,

@@ -35,10 +35,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit
     StopTimer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.labels import settings, sharing
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels import texts
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.types import UNIT, State
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels import texts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels.types import UNIT, State
 
 FILE = settings.FOLDER + "/trainyard"
 GFD = settings.FOLDER + "/gfd"

@@ -14,12 +14,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import module
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import gpus_in_use
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, reset
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report, Request
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep import gpus_in_use
 
 POINT = "/mnt/resource_nvme"
 SECTIONS = {"nvme_scratch": {}, "nccl": {}}

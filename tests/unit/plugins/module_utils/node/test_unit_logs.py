@@ -11,13 +11,13 @@ import re
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import BootUnit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.types import UNIT
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import texts as gate
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics import texts as metrics
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.options import Desired as Metrics
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels import texts as labels
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.options import Desired as Labels
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import ConvergeUnit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.types import UNIT
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics import texts as metrics
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.options import Desired as Metrics
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate import texts as gate
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels import texts as labels
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels.options import Desired as Labels
 
 LEVELS = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 UNITS = {

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.leftovers import places
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import folder_work, user_folders
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import places
 
 USER = 1001
 

@@ -18,18 +18,18 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_giv
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import as_section, of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events import RESOURCE
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import memory
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events import RESOURCE
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.types import (
     UNIT,
     RemoveState,
     StartService,
     State,
     StopService,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import memory
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import Settings
 
 AZURE = State(azure=True, running=True)
 DONE = State(

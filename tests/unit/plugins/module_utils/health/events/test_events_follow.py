@@ -31,7 +31,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     http,
     unused_place,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks.slurm_stand_in import Cluster
 
 REASON = "gpu_node: event: Redeploy {0} at 2027-01-15T08:15:00Z".format(ID)
 BOOTS = ("0a6a3e1c-0000-4000-8000-000000000001", "0a6a3e1c-0000-4000-8000-000000000002")

@@ -26,7 +26,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats 
     render,
     text,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     Check,
     Cost,
@@ -35,6 +34,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Outcome,
     Silence,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     DARK,

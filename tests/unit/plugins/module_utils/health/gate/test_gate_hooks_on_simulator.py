@@ -18,8 +18,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import r
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks import hook_on
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks import hook_on
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks.slurm_stand_in import Cluster
 
 # Those that ask NVML about the GPUs themselves.
 KEPT = ("gpu_lost", "gpu_recovery_action")

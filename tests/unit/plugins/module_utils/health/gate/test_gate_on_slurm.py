@@ -26,7 +26,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     result,
     verdict,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks.slurm_stand_in import Cluster
 
 SICK, UNSEEN = verdict(result("gpu_xid", LOST)), verdict(result("nvme_smart", DARK))
 REASON = "gpu_node: health: replace: GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79)"

@@ -46,7 +46,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Result,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.hooks import health as hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain, slurmd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (

@@ -33,15 +33,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit
     StopTimer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import overrules
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate import RESOURCE
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate.observe import observe
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.health_gate.types import (
     PROGRAM,
     State,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
 TEXTFILE = "/var/lib/node_exporter/textfile_collector/gpu_node.prom"

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import safe_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, owing, record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hook
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.hooks import health as hook
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gate.test_gate_on_slurm import (
     HEALTHY,
     HOUR_LATER,

@@ -16,20 +16,20 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import kubelet as kubelet_file
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import kubernetes_capacity as check
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute, Instance
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.instances import Compute, Instance
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.types import (
     FailedGpu,
     Gpu,
     State,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import kubernetes_capacity as check
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.mig.test_mig_plan import (
+    three_g,
+)
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import (
     Node,
     names,
-)
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_plan import (
-    three_g,
 )
 
 BOOTED = 1790000000

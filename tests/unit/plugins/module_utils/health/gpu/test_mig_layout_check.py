@@ -9,11 +9,11 @@ from typing import Any, Dict, List, Tuple
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.types import Client, State
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import gpu_mig_layout as check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Judgement
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import Client, State
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_plan import (
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.mig.test_mig_plan import (
     gpu,
     layout,
     three_g,

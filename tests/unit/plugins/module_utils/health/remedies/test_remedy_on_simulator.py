@@ -27,7 +27,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
 )
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks.slurm_stand_in import Cluster
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="remedies are root's")
 PEERS = "gpu_peer_bandwidth"

@@ -286,7 +286,7 @@ def test_what_a_node_needs_is_imported_by_name():
     code = "import sys; import {0}resources.job_templates; print(*sys.modules)".format(base)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for launcher in ("hpl", "openmpi", "srun", "torchrun"):
-        assert base + "pinning.render." + launcher in done.stdout.split()
+        assert base + "placement.render." + launcher in done.stdout.split()
 
 
 def test_mpirun_falls_back_to_the_script_where_no_mapping_says_it():

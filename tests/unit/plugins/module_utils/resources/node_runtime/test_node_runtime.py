@@ -259,5 +259,5 @@ def test_the_zipapp_holds_what_commands_use_and_nothing_that_only_modules_use():
     pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
 
     names = zipfile.ZipFile(io.BytesIO(built())).namelist()
-    assert "gpu_node/hooks/run.py" in names and "gpu_node/pinning/render/hpl.py" in names
+    assert "gpu_node/jobs/hooks/run.py" in names and "gpu_node/placement/render/hpl.py" in names
     assert not [name for name in names if name.startswith(("gpu_node/front/", "gpu_node/slurm/node/"))]

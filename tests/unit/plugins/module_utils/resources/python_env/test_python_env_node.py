@@ -17,16 +17,14 @@ import time
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.environments import read_mark
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.module_systems import SUFFIXES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import python_env
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env import build, user_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.apply import STEPS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.observe import (
-    inputs_of,
-    read_mark,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.observe import inputs_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.resolve import wishes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.types import MakeTop
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx.test_hpcx_modulefiles import (  # noqa: E501

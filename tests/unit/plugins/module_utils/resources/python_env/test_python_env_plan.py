@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.environments import Tree, tree_name
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     Files,
@@ -37,8 +38,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pytho
     RemoveHalf,
     RemoveTree,
     State,
-    Tree,
-    tree_name,
 )
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 

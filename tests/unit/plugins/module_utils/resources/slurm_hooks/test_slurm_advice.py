@@ -14,7 +14,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import trusted
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.advice import advice
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.trusted import Trust
@@ -24,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import syntax
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.layout import Slurm
 
 GOOD = "PrologFlags=Alloc\nSchedulerParameters=bf_continue,nohold_on_prolog_fail\n"
 SAVING = GOOD + "SuspendTime=300\nSuspendProgram=/opt/suspend\n"

@@ -18,7 +18,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import decide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine, Slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import (
     features,
@@ -37,6 +36,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import hooks_conf, places, slurm_conf, syntax
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.layout import Machine, Slurm
 
 A100 = "NVIDIA A100-SXM4-40GB"
 # ND96asr_v4: GPUs 0 and 1 hang on NUMA node 1, cores 24 to 47, and so on (Azure's vector 1 1 0 0 3 3 2 2).

@@ -10,24 +10,25 @@ import dataclasses
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import compare, gres
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.compare import Line
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import gres
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import configured, decide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import (
-    Machine,
-    Slurm,
-    Sockets,
-)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     GresConf,
+    InstanceFiles,
     SlurmGpu,
-    SlurmInstance,
     State,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_compare as compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, slurm_conf, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.gres_compare import Line
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.layout import (
+    Machine,
+    Slurm,
+    Sockets,
+)
 
 PATH, OWN = "/etc/slurm/gres.conf", "/etc/slurm/gpu_node_gres.conf"
 GPUS = tuple(SlurmGpu(gpu, tuple(range(4 * gpu, 4 * gpu + 4)), "NVIDIA A100") for gpu in range(4))
@@ -197,9 +198,9 @@ def test_while_slurmctld_is_away_an_older_file_is_not_rewritten():
 CAP = "/dev/nvidia-caps/nvidia-cap{0}"
 # GPU 0 as two 3g.20gb, the second with two compute instances.
 DIVIDED = (
-    SlurmInstance("3g.20gb", (CAP.format(12), CAP.format(13))),
-    SlurmInstance("1c.3g.20gb", (CAP.format(21), CAP.format(22))),
-    SlurmInstance("2c.3g.20gb", (CAP.format(21), CAP.format(23))),
+    InstanceFiles("3g.20gb", (CAP.format(12), CAP.format(13))),
+    InstanceFiles("1c.3g.20gb", (CAP.format(21), CAP.format(22))),
+    InstanceFiles("2c.3g.20gb", (CAP.format(21), CAP.format(23))),
 )
 MIG = dataclasses.replace(STATE, gpus=(dataclasses.replace(GPUS[0], instances=DIVIDED), *GPUS[1:]))
 
@@ -221,7 +222,7 @@ def test_each_mig_instance_has_a_line_with_its_type_and_so_has_each_gpu_beside_i
         "Name=gpu Type=a100 File=/dev/nvidia3 Cores=12-15",
     ]
     assert "Type=big_3g.20gb " in decide(MIG, Desired(gres_type="big")).wanted.text
-    media = (SlurmInstance("1g.5gb+me", (CAP.format(12), CAP.format(13))),)
+    media = (InstanceFiles("1g.5gb+me", (CAP.format(12), CAP.format(13))),)
     alone = dataclasses.replace(MIG, gpus=(dataclasses.replace(GPUS[0], instances=media, product=None),))
     assert "Name=gpu Type=1g.5gb.me MultipleFiles=" in decide(alone, Desired()).wanted.text
     empty = dataclasses.replace(MIG, gpus=(dataclasses.replace(GPUS[0], instances=()),))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.mig_devices import Capability
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.observe import _instances
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import SlurmInstance
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig import devices
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.devices import Capability, InstanceFiles
 
 CAPS = "/dev/nvidia-caps/nvidia-cap{0}"
 # The 3g at 4 was made first, and has the higher numbers.
@@ -19,15 +18,15 @@ FILES = {(2, None): 21, (2, 0): 22, (1, None): 12, (1, 0): 13}
 
 
 def instances(files: Any, *mig: Any) -> Any:
-    return _instances(mig, {key: Capability(minor) for key, minor in files.items()})
+    return devices.instances(mig, {key: Capability(minor) for key, minor in files.items()})
 
 
 def test_each_has_its_files_and_stands_in_their_order() -> None:
     assert instances(FILES, (2, 0, "3g.20gb"), (1, 0, "4g.20gb")) == (
-        SlurmInstance("4g.20gb", (CAPS.format(12), CAPS.format(13))),
-        SlurmInstance("3g.20gb", (CAPS.format(21), CAPS.format(22))),
+        InstanceFiles("4g.20gb", (CAPS.format(12), CAPS.format(13))),
+        InstanceFiles("3g.20gb", (CAPS.format(21), CAPS.format(22))),
     )
-    assert instances({}) == () and _instances(None, {}) is None
+    assert instances({}) == () and devices.instances(None, {}) is None
 
 
 @pytest.mark.parametrize("lacking", list(FILES))

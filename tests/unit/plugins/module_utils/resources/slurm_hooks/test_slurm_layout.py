@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import layout
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine, Slurm
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import slurm_conf, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import layout, slurm_conf, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.layout import Machine, Slurm
 
 PLAIN = Machine(cores=16, cpus=16, packages=2, numa_nodes=4, l3_groups=8)
 SMT = Machine(cores=16, cpus=32, packages=2, numa_nodes=4, l3_groups=8)

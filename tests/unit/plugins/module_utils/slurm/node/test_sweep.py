@@ -13,7 +13,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node import sweep
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks.slurm_stand_in import Cluster
 
 GONE = "IDLE+CLOUD+DRAIN+POWERED_DOWN"
 HEALTH = "gpu_node: health: GPU 3 (0000:0b:00.0): it is lost"

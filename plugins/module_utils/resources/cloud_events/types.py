@@ -1,0 +1,96 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The unit of the service, what is found of it on a node, and the steps that are not those of the unit's files."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Tuple
+
+from ...core import boot_unit
+from ...core.boot_unit import MARKER, BootUnit
+from ...core.folder_given import Folder
+from ...core.frozen import frozen
+from ...core.resource import Action
+from ...facts.nvml.binding import RUNTIME
+from ...health.events.settings import SECTION
+from .. import AT_BOOT
+
+# Neither gpu-node-converge.service nor slurmd.service, which waits for it: a converge at boot that starts this one
+# would wait for itself.
+_AFTER = (*("gpu-node-{0}.service".format(name) for name in AT_BOOT), "network.target")
+
+
+@frozen
+class EventsUnit(BootUnit):
+    resource: str = SECTION
+    description: str = "Follow what the cloud announces for this machine"
+    after: Tuple[str, ...] = _AFTER
+
+    def text(self) -> str:
+        lines = [
+            "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, self.path),
+            "[Unit]",
+            "Description=" + self.description,
+            "# The node command is gone: no failed unit.",
+            "ConditionPathExists=" + RUNTIME,
+            "After=" + " ".join(self.after),
+            "",
+            "[Service]",
+            "SyslogIdentifier=gpu-node-cloud_events",
+            "ExecStart={0} events follow".format(RUNTIME),
+            "# It also ends when the node command was replaced, and the new one goes on.",
+            "Restart=always",
+            "RestartSec=10",
+            "Nice=5",
+            "",
+            "[Install]",
+            "WantedBy=multi-user.target",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+UNIT = EventsUnit()
+
+
+@frozen
+class State:
+    """``declared``: section cloud_events of the declaration. ``azure``: the firmware says that this is a machine of it.
+
+    ``running``: systemd runs here. ``active``: it has the service started. ``foreign``: something that is not ours lies
+    where the metrics are to go, in ``folder``. ``left``: its state files. ``drained``: events that this
+    node was drained for.
+    """
+
+    unit: boot_unit.Seen = boot_unit.Seen()
+    declared: Mapping[str, Any] = {}
+    azure: bool = False
+    running: bool = False
+    active: bool = False
+    foreign: bool = False
+    folder: Optional[Folder] = None
+    metrics: Tuple[str, ...] = ()
+    left: Tuple[str, ...] = ()
+    drained: Tuple[str, ...] = ()
+
+
+@frozen
+class StartService(Action):
+    """Started again, it has the new unit too."""
+
+    def describe(self) -> str:
+        return "start {0}".format(UNIT.name)
+
+
+@frozen
+class StopService(Action):
+    def describe(self) -> str:
+        return "stop {0}".format(UNIT.name)
+
+
+@frozen
+class RemoveState(Action):
+    path: str
+
+    def describe(self) -> str:
+        return "remove {0}".format(self.path)

@@ -9,7 +9,6 @@ than they bring.
 
 from __future__ import annotations
 
-import json
 import re
 
 import fleet
@@ -22,7 +21,7 @@ NPD = FOLDER / "node_problem_detector"
 TAINT = "trainyard.io/gpu-node-not-ready"
 # The others are values of charts and patches.
 MANIFESTS = [path for path in sorted(FOLDER.rglob("*.yaml")) if re.search(r"^kind:", path.read_text(), re.MULTILINE)]
-MANIFESTS.append(ROOT / "deploy/grafana/boards.json")
+BOARDS = ROOT / "roles/monitoring/files"
 # Kinds of other projects, of which these tests define no more than the names.
 FOREIGN = {
     ("monitoring.coreos.com/v1", "PrometheusRule"): "prometheusrules",
@@ -53,7 +52,7 @@ def definition(group, version, kind, plural):
 
 
 def documents(path):
-    found = [json.loads(path.read_text())] if path.suffix == ".json" else list(yaml.safe_load_all(path.read_text()))
+    found = list(yaml.safe_load_all(path.read_text()))
     return [item for one in found if one for item in (one.get("items") or [one])]
 
 
@@ -68,13 +67,20 @@ def test_the_server_accepts_each_manifest(one_node, run, report, cluster):
     for name in {one["metadata"].get("namespace") for path in MANIFESTS for one in documents(path)} - {None}:
         cluster.namespace(name)
     for path in MANIFESTS:
-        # A board is longer than the annotation that a client-side apply writes may be (256 KiB).
-        words = ["--server-side"] if path.suffix == ".json" else []
-        accepted = run("apply", *words, "-f", str(path))
+        accepted = run("apply", "-f", str(path))
         assert len(accepted.splitlines()) == len(documents(path)), accepted
         # Nothing in it is changed by the server, or a tool that compares would see it as drift.
-        assert not run("diff", *words, "-f", str(path))
+        assert not run("diff", "-f", str(path))
         run("delete", "--wait=false", "-f", str(path))
+
+
+def test_the_server_accepts_the_boards(run, cluster):
+    cluster.namespace("monitoring")
+    words = ("--namespace", "monitoring", "-k", str(BOARDS))
+    accepted = run("apply", *words)
+    assert len(accepted.splitlines()) == len(list((BOARDS / "boards").glob("*.json"))), accepted
+    assert not run("diff", *words)
+    run("delete", "--wait=false", *words)
 
 
 def test_the_daemonset_sets_and_removes_its_taint_with_its_own_rights(one_node, run, cluster):

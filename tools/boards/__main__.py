@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes, or with --check compares, the boards for Grafana: ``python -m tools.boards [--check]``.
 
-They are roles/monitoring/files/boards/*.json, and deploy/grafana/boards.json, a ConfigMap for each board as Grafana's
-sidecar in Kubernetes takes them.
+They are roles/monitoring/files/boards/*.json.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models import dashboard
 
+from . import FOLDER, NAMES
+
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("fleet", "health", "node", "job", "capacity", "usage", "fabric", "mig")
-FOLDER = "roles/monitoring/files/boards"
-MANIFEST = "deploy/grafana/boards.json"
 
 
 def board(name: str) -> str:
@@ -38,19 +36,7 @@ register_default_plugins()
 
 
 def generate() -> Dict[str, str]:
-    boards = {name: board(name) for name in NAMES}
-    files = {"{0}/{1}.json".format(FOLDER, name): text for name, text in boards.items()}
-    maps = [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "gpu-node-board-" + name, "labels": {"grafana_dashboard": "1"}},
-            "data": {"gpu-node-{0}.json".format(name): json.dumps(json.loads(text), separators=(",", ":"))},
-        }
-        for name, text in boards.items()
-    ]
-    files[MANIFEST] = json.dumps({"apiVersion": "v1", "kind": "List", "items": maps}, indent=1) + "\n"
-    return files
+    return {"{0}/{1}.json".format(FOLDER, name): board(name) for name in NAMES}
 
 
 def main() -> int:

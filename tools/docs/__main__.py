@@ -5,7 +5,7 @@
 
 These are the variable tables of the roles' READMEs, the pages under docs/modules and docs/pictures, the index of roles
 and modules, the limits by product, the tables of metrics, the examples of pods, and the man page, the
-completions and the version of gpunode.
+completions and the version of gpunode; and .gitattributes, which lists the generated files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Sequence
 
 from ..monitoring import alerts, kubernetes, rules
 from . import (
+    attributes,
     command,
     completion_bash,
     completion_fish,
@@ -206,7 +207,12 @@ def main() -> int:
     act = compare if parser.parse_args().check else write
     try:
         # The pages are made of what the modules and the roles say, so these come first.
-        return act(ROOT, options.generate(ROOT)) or act(ROOT, generate(ROOT), stale_pages(ROOT))
+        of_options = options.generate(ROOT)
+        if act(ROOT, of_options):
+            return 1
+        files = generate(ROOT)
+        files.update(attributes.generate(ROOT, {**of_options, **files}))
+        return act(ROOT, files, stale_pages(ROOT))
     except DocsError as error:
         print("docs: {0}.".format(error), file=sys.stderr)
         return 1

@@ -16,7 +16,9 @@ import urllib.parse
 import urllib.request
 from typing import NamedTuple
 
+import kubernetes_validate
 import pytest
+import yaml
 from board_files import BOARDS, PANELS, ROOT, of_type, panels
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
@@ -83,12 +85,26 @@ def test_each_metric_that_the_boards_may_use_is_recorded_and_used():
     assert METRICS | NODE_EXPORTER <= used
 
 
-def test_the_config_maps_are_what_grafana_s_sidecar_takes():
-    maps = json.loads((ROOT / boards.MANIFEST).read_text())["items"]
-    assert [one["metadata"]["labels"] for one in maps] == [{"grafana_dashboard": "1"}] * len(BOARDS)
-    assert [json.loads(text) for one in maps for text in one["data"].values()] == [
-        BOARDS[name] for name in boards.NAMES
+def test_the_config_maps_are_what_grafana_s_sidecar_reads():
+    folder = ROOT / "roles/monitoring/files"
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert kustomization["generatorOptions"] == {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}}
+    assert kustomization["configMapGenerator"] == [
+        {
+            "name": "gpu-node-board-" + name,
+            "files": ["gpu-node-{0}.json=boards/{0}.json".format(name)],
+        }
+        for name in boards.NAMES
     ]
+    if shutil.which("kubectl"):
+        done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True)
+        maps = list(yaml.safe_load_all(done.stdout))
+        assert sorted(one["metadata"]["name"] for one in maps) == sorted("gpu-node-board-" + one for one in BOARDS)
+        for one in maps:
+            ((name, text),) = one["data"].items()
+            assert json.loads(text) == BOARDS[name[len("gpu-node-") : -len(".json")]]
+            for version in ("1.27", "1.37"):
+                kubernetes_validate.validate(one, version, strict=True)
 
 
 # A real server ----------------------------------------------------------------------------------------

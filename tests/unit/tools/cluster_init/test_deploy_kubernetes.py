@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -55,12 +54,6 @@ def test_pods_fit_on_their_node():
         assert bool(halves) == any(
             "A100" in one or "H100 80GB" in one or "H200" in one for one in profile["gpus"]["products"]
         )
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_boards_are_valid(version):
-    for document in json.loads((ROOT / "deploy/grafana/boards.json").read_text())["items"]:
-        kubernetes_validate.validate(document, version, strict=True)
 
 
 def test_a_manifest_that_is_wrong_is_found():

@@ -77,9 +77,10 @@ PROOF = r"""
 import json, subprocess, sys, time
 sys.path.insert(0, "/opt/bench")
 from plugins.module_utils.core.host import Host
-from plugins.module_utils.resources.nvme_scratch import observe, proof
-host, names = Host(), observe.disk_names(Host())
-sizes = {name: observe.size_bytes(host, name) for name in names}
+from plugins.module_utils.facts.scratch import disks
+from plugins.module_utils.resources.nvme_scratch import proof
+host, names = Host(), disks.disk_names(Host())
+sizes = {name: disks.size_bytes(host, name) for name in names}
 for turn in range(int(sys.argv[1]) + 1):
     times = [time.perf_counter()]
     for name in names:

@@ -48,12 +48,12 @@ def look(evidence: Evidence) -> Optional[Seen]:
     if not candidates:
         return None
     from ...core.machine import identity
-    from ...resources.nvme_scratch.observe import disk_names, read_record, serial_of
-    from ...resources.nvme_scratch.record import of_machine
+    from ...facts.scratch.disks import disk_names, serial_of
+    from ...facts.scratch.record import of_machine, read
 
     host = evidence.host
     # That of another machine came with an image and tells nothing of this one's disks.
-    record, dummy = of_machine(read_record(host)[0], identity(host))
+    record, dummy = of_machine(read(host)[0], identity(host))
     serials = record.builds[-1].serials if record is not None and record.builds else ()
     there = {serial_of(host, name) for name in disk_names(host)}
     table = mounts.read(host)
@@ -66,12 +66,11 @@ def look(evidence: Evidence) -> Optional[Seen]:
 
 def _adopted(host: Host, mount: mounts.Mount, serials: Tuple[str, ...]) -> bool:
     """Whether the scratch is another one than we built last: our record stays when one is adopted."""
-    from ...resources.nvme_scratch.mounted import whole_disks
-    from ...resources.nvme_scratch.observe import serial_of
+    from ...facts.scratch.disks import disks_under, serial_of
 
     place = "/sys/dev/block/" + mount.device
     name = host.real_path(place).rsplit("/", 1)[-1] if host.exists(place) else ""
-    under = {serial_of(host, one) for one in (whole_disks(host, name) if name else ())} - {""}
+    under = {serial_of(host, one) for one in (disks_under(host, name) if name else ())} - {""}
     # Where no disk is told, it may be gone.
     return bool(under) and not under & set(serials)
 

@@ -9,6 +9,7 @@ from typing import Collection, List, Tuple
 
 from ...core import declaration
 from ...core.resource import Action, Plan, Refusal
+from ...facts.scratch.record import Record
 from . import fstab, mounting, remains
 from .actions import (
     CheckDisks,
@@ -23,7 +24,7 @@ from .actions import (
 from .classify import judge, name_of, ours_on_disk, uuid_of
 from .options import Desired
 from .remains import in_use, mark
-from .types import SECTION, Array, Disk, Mount, Record, State
+from .types import SECTION, Array, Disk, Mount, State
 
 _KNOW = "run it as root outside of containers, where the UUID of the firmware or /etc/machine-id can be read"
 

@@ -9,7 +9,8 @@ from typing import Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action
-from .types import FSTAB_PATH, RECORD_PATH, Mount, Record, array_form, filesystem_form
+from ...facts.scratch.record import RECORD_PATH, Record
+from .types import FSTAB_PATH, Mount, array_form, filesystem_form
 
 
 @frozen

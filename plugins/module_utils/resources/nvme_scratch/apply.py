@@ -14,7 +14,8 @@ from ...core import boot_unit, declaration, unit_name
 from ...core.host import Host
 from ...core.node_packages import distribution
 from ...core.resource import Action, NodeError, Step
-from . import fstab, mounted, mounting, observe, record, users
+from ...facts.scratch import record
+from . import fstab, mounted, mounting, observe, users
 from .actions import (
     AssembleArray,
     CheckDisks,
@@ -37,7 +38,7 @@ from .classify import tell
 from .devices import array_path, disk_path
 from .options import Desired
 from .remains import repair
-from .types import FSTAB_PATH, RECORD_PATH, array_form, filesystem_form
+from .types import FSTAB_PATH, array_form, filesystem_form
 from .writer import Writer
 
 
@@ -65,9 +66,9 @@ def _stop_automount(host: Host, action: StopAutomount, dummy: Desired) -> None:
 
 def _write_record(host: Host, action: WriteRecord, dummy: Desired) -> None:
     if action.record is None:
-        host.remove(RECORD_PATH, folder_too=True)
+        host.remove(record.RECORD_PATH, folder_too=True)
     else:
-        host.write(RECORD_PATH, record.dump(action.record), 0o600)
+        host.write(record.RECORD_PATH, record.dump(action.record), 0o600)
 
 
 def _edit_fstab(host: Host, action: EditFstab, dummy: Desired) -> None:

@@ -9,12 +9,12 @@ from typing import List, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
+from ...facts.scratch.record import Build, Record, extend
 from . import mounting, remains, selection, standing
 from .actions import CheckDisks, ClearDisk, CreateArray, MakeFilesystem, StopArray, WriteRecord
 from .classify import Blank, Ours, arrays_of, judge, name_of, uuid_of
 from .options import Desired
-from .record import base, extend
-from .types import Array, Build, Disk, Identity, Record, State, array_form
+from .types import Array, Disk, Identity, State, array_form
 
 
 def build(state: State, desired: Desired, chosen: Tuple[Disk, ...], identity: Identity) -> Plan:
@@ -69,8 +69,8 @@ def build(state: State, desired: Desired, chosen: Tuple[Disk, ...], identity: Id
     lost = dict.fromkeys(remains.thing(verdict.build) for dummy, verdict in ours if verdict.build.finished)
     if lost:
         notes.append("As rebuild says, what is left of {0} is erased.".format(", ".join(lost)))
-    planned = mounting.noted(extend(base(state), build), mount_plan, desired)
-    done = mounting.noted(extend(base(state), replaced(build, finished=True)), mount_plan, desired)
+    planned = mounting.noted(extend(state.base_record, build), mount_plan, desired)
+    done = mounting.noted(extend(state.base_record, replaced(build, finished=True)), mount_plan, desired)
     steps: List[Action] = [WriteRecord(planned, "about to build on {0}".format(", ".join(build.serials)))]
     marks = tuple(remains.mark(disk, verdict.build) for disk, verdict in ours if verdict.marked)
     clear = tuple(

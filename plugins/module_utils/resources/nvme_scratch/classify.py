@@ -13,8 +13,9 @@ from typing import Collection, Optional, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.resource import Refusal
+from ...facts.scratch.record import Build, Record
 from .options import overwrite
-from .types import Array, Build, Disk, Filesystem, Record, Signature, State, array_form, filesystem_form
+from .types import Array, Disk, Filesystem, Signature, State, array_form, filesystem_form
 
 # Transports that leave the machine: such a disk is never node-local.
 NETWORKS = ("tcp", "rdma", "fc")

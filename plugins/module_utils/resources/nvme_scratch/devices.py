@@ -11,12 +11,13 @@ from typing import Optional
 
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts.scratch import disks
 from . import observe
 
 
 def disk_path(host: Host, serial: str) -> str:
     """The path of the one disk with this serial number, as things are now."""
-    found = [name for name in observe.disk_names(host) if observe.serial_of(host, name) == serial]
+    found = [name for name in disks.disk_names(host) if disks.serial_of(host, name) == serial]
     if len(found) != 1:
         raise NodeError(
             "disk {0}".format(serial),

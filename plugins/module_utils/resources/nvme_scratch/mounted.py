@@ -14,22 +14,12 @@ from ...core import child
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts.scratch.disks import disks_under
 from . import parse
 from .types import Mount, MountPoint
 
 # An automount waits for its device as long as fstab says (30 s in our line), then mounts it.
 AUTOMOUNT_SECONDS = 45.0
-
-
-def whole_disks(host: Host, name: str, depth: int = 0) -> List[str]:
-    """The disks under a partition, an array, a logical volume."""
-    folder = "/sys/class/block/" + name
-    if depth > 8:
-        return [name]
-    if host.exists(folder + "/partition"):
-        return [os.path.basename(os.path.dirname(host.real_path(folder)))]
-    slaves = host.names(folder + "/slaves")
-    return [disk for slave in slaves for disk in whole_disks(host, slave, depth + 1)] or [name]
 
 
 def _devices(host: Host, line: parse.MountLine, device: Optional[str]) -> List[str]:
@@ -61,7 +51,7 @@ def mounts(host: Host) -> Tuple[Mount, ...]:
         elif line.source.startswith("/dev/"):  # btrfs and zfs mounts have numbers of their own
             device = os.path.basename(host.real_path(line.source))
         devices = _devices(host, line, device)
-        disks = tuple(sorted({disk for one in devices for disk in whole_disks(host, one)}))
+        disks = tuple(sorted({disk for one in devices for disk in disks_under(host, one)}))
         over = covering[line.mount_id] if disks else ()
         hiding = [one for one in over if (line.mount_point + "/").startswith(one.mount_point.rstrip("/") + "/")]
         found.append(

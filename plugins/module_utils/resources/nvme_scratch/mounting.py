@@ -10,10 +10,11 @@ from typing import Any, FrozenSet, List, Mapping, Optional, Set, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.resource import Action, Refusal
+from ...facts.scratch.record import Build, Record
 from . import fstab
 from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
 from .options import Desired
-from .types import SECTION, Build, Mount, Record, State, filesystem_form
+from .types import SECTION, Mount, State, filesystem_form
 
 
 @frozen

@@ -9,63 +9,21 @@ import errno
 import grp
 import os
 import pwd
-import re
 from typing import Dict, List, Optional, Set, Tuple
 
 from ...core import declaration, machine
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
-from . import mounted, parse, proof, record, selection, superblock
+from ...facts.scratch import disks as sysfs
+from ...facts.scratch import record
+from . import mounted, parse, proof, selection, superblock
 from .options import Desired
-from .types import FSTAB_PATH, RECORD_PATH, Array, Disk, Filesystem, Member, Mount, Record, Signature, State, canonical
+from .types import FSTAB_PATH, Array, Disk, Filesystem, Member, Mount, Signature, State, canonical
 
 PROBE_TIMEOUT_SECONDS = 30.0
 # How often the node is looked at anew when a mount came in between.
 LOOKS = 5
-
-
-def disk_names(host: Host) -> List[str]:
-    """Whole NVMe namespaces; the hidden path devices of native multipath (nvme0c0n1) are not among them."""
-    return [name for name in host.names("/sys/block") if re.fullmatch(r"nvme\d+n\d+", name)]
-
-
-def serial_of(host: Host, name: str) -> str:
-    """The controller's serial number; further namespaces of the same controller get their number appended."""
-    # No wwid instead: the kernel makes one of model and serial number where it has nothing better.
-    serial = host.read_line("/sys/block/{0}/device/serial".format(name))
-    if not serial:
-        return ""
-    number = host.read_line("/sys/block/{0}/nsid".format(name)) or "1"
-    return " ".join(serial.split()) + ("" if number == "1" else "_n" + number)
-
-
-def _number(host: Host, path: str) -> int:
-    text = (host.read_line(path) or "").split(" ")[0]
-    return int(text) if text.isdigit() else 0
-
-
-def size_bytes(host: Host, name: str) -> int:
-    return _number(host, "/sys/block/{0}/size".format(name)) * 512
-
-
-def _partitions(host: Host, name: str) -> Tuple[str, ...]:
-    folder = "/sys/block/" + name
-    return tuple(part for part in host.names(folder) if host.exists("{0}/{1}/partition".format(folder, part)))
-
-
-def holders(host: Host, name: str) -> Tuple[str, ...]:
-    folders = ["/sys/block/{0}/holders".format(name)]
-    folders += ["/sys/block/{0}/{1}/holders".format(name, part) for part in _partitions(host, name)]
-    return tuple(sorted({holder for folder in folders for holder in host.names(folder)}))
-
-
-def _transport(host: Host, name: str) -> str:
-    folder = "/sys/block/{0}/device".format(name)
-    # With native multipath the device is the subsystem, and its controllers are beneath it.
-    paths = [folder] + ["{0}/{1}".format(folder, sub) for sub in host.names(folder) if re.fullmatch(r"nvme\d+", sub)]
-    found = (host.read_line(path + "/transport") for path in paths)
-    return next((text for text in found if text), "pcie")
 
 
 def in_use(host: Host, path: str) -> bool:
@@ -114,27 +72,27 @@ def visible_disks(host: Host, desired: Desired) -> Tuple[Disk, ...]:
     return tuple(
         Disk(
             name=name,
-            serial=serial_of(host, name),
+            serial=sysfs.serial_of(host, name),
             model=" ".join((host.read_line("/sys/block/{0}/device/model".format(name)) or "").split()),
-            size_bytes=size_bytes(host, name),
+            size_bytes=sysfs.size_bytes(host, name),
             aliases=tuple(device for device, target in targets.items() if target == name),
         )
-        for name in disk_names(host)
+        for name in sysfs.disk_names(host)
     )
 
 
 def _probed(host: Host, seen: Disk, mounts: Tuple[Mount, ...], swaps: Tuple[str, ...]) -> Disk:
     name = seen.name
-    partitions = _partitions(host, name)
+    partitions = sysfs.partitions(host, name)
     own = {name} | set(partitions)
     disk = replaced(
         seen,
-        transport=_transport(host, name),
-        read_only=_number(host, "/sys/block/{0}/ro".format(name)) != 0,
+        transport=sysfs.transport(host, name),
+        read_only=sysfs.number(host, "/sys/block/{0}/ro".format(name)) != 0,
         partitions=partitions,
-        holders=holders(host, name),
+        holders=sysfs.holders(host, name),
         mount_points=tuple(mount.mount_point for mount in mounts if mount.device in own),
-        swap=any(name in mounted.whole_disks(host, os.path.basename(host.real_path(path))) for path in swaps),
+        swap=any(name in sysfs.disks_under(host, os.path.basename(host.real_path(path))) for path in swaps),
         busy=in_use(host, "/dev/" + name),
     )
     if disk.size_bytes == 0:
@@ -167,21 +125,21 @@ def array_members(host: Host, name: str) -> Tuple[str, ...]:
 def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, ...]) -> Array:
     folder = "/sys/block/" + name
     uuid, array_name = array_detail(host, name)
-    partitions = _partitions(host, name)
+    partitions = sysfs.partitions(host, name)
     own = {name} | set(partitions)
     array = Array(
         name=name,
         uuid=uuid,
         array_name=array_name,
         level=host.read_line(folder + "/md/level"),
-        raid_devices=_number(host, folder + "/md/raid_disks"),
+        raid_devices=sysfs.number(host, folder + "/md/raid_disks"),
         state=host.read_line(folder + "/md/array_state") or "unknown",
         members=array_members(host, name),
-        chunk_bytes=_number(host, folder + "/md/chunk_size"),
-        size_bytes=size_bytes(host, name),
+        chunk_bytes=sysfs.number(host, folder + "/md/chunk_size"),
+        size_bytes=sysfs.size_bytes(host, name),
         reshaping=host.read_line(folder + "/md/reshape_position") not in (None, "none"),
         syncing=host.read_line(folder + "/md/sync_action") in ("reshape", "recover", "resync"),
-        holders=holders(host, name),
+        holders=sysfs.holders(host, name),
         partitions=partitions,
         mount_points=tuple(mount.mount_point for mount in mounts if mount.device in own),
         swap=any(os.path.basename(path) in own for path in swaps),
@@ -213,16 +171,6 @@ def _account(name: str, group: bool) -> Optional[int]:
         return None
 
 
-def read_record(host: Host) -> Tuple[Optional[Record], Optional[str]]:
-    text = host.read(RECORD_PATH)
-    if text is None:
-        return None, "it cannot be read" if host.exists(RECORD_PATH) else None
-    try:
-        return record.load(text), None
-    except ValueError as error:
-        return None, str(error)
-
-
 def examined(host: Host, paths: List[str]) -> Dict[str, Member]:
     """The md superblocks of these devices, by path."""
     if not paths or host.which("mdadm") is None:
@@ -244,7 +192,7 @@ def observe(host: Host, desired: Desired) -> State:
 
     :raises NodeError: they never stood still.
     """
-    found_record, record_error = read_record(host)
+    found_record, record_error = record.read(host)
     places = {desired.mount_point} | set(desired.adopt_mount_points)
     if found_record is not None and found_record.mount_point is not None:
         places.add(found_record.mount_point)

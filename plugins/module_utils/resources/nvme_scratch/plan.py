@@ -12,13 +12,13 @@ from ...core import declaration
 from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from ...core.units import size
+from ...facts.scratch.record import RECORD_PATH, Record, extend
 from . import absent, building, listing, mounting, remains, selection, standing
 from .actions import AssembleArray, StopArray, WriteRecord
 from .classify import Ours, judge, remote
 from .options import REBUILD, Desired
-from .record import base, extend
 from .standing import Standing
-from .types import RECORD_PATH, SECTION, Disk, Identity, Mount, Record, State, array_form, filesystem_form
+from .types import SECTION, Disk, Identity, Mount, State, array_form, filesystem_form
 
 
 def plan(state: State, desired: Desired, identity: Identity) -> Plan:
@@ -219,15 +219,15 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
                 build.array_uuid or "", desired.array_name, tuple(d.serial for d in one.disks), desired.rebuild
             )
         )
-    complete = mounting.noted(extend(base(state), replaced(build, finished=True)), mount_plan, desired)
+    complete = mounting.noted(extend(state.base_record, replaced(build, finished=True)), mount_plan, desired)
     first = complete
     if not standing.finished(one):
         # Its mkfs did not end; the record says so already, and is never set back to that.
-        first = mounting.noted(extend(base(state), build), mount_plan, desired)
+        first = mounting.noted(extend(state.base_record, build), mount_plan, desired)
         steps.append(building.filesystem(desired, build))
         steps.append(WriteRecord(complete, "the file system is made"))
     before: List[Action] = []
-    if first != (base(state) if state.machine is None else state.record):
+    if first != (state.base_record if state.machine is None else state.record):
         before.append(WriteRecord(first, "scratch of {0}".format(", ".join(build.serials))))
     notes = list(mount_plan.notes) + list(notes_beside) + _geometry_notes(desired, one, thing)
     inside = {member.name for member in one.disks}

@@ -15,11 +15,12 @@ from typing import List, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Refusal
+from ...facts.scratch.record import Build, Record
 from .actions import EraseMark
 from .classify import arrays_of, foreign_on_array, name_of
 from .options import REBUILD, overwrite
 from .standing import Standing, made, whole_array
-from .types import Array, Build, Disk, Member, Record, State, array_form, filesystem_form
+from .types import Array, Disk, Member, State, array_form, filesystem_form
 
 ERASE = "if nobody needs its data, {0}, which erases what is left of it and builds anew".format(REBUILD)
 

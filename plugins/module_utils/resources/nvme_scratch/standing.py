@@ -9,9 +9,10 @@ from typing import List, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.resource import Refusal
+from ...facts.scratch.record import Build, Record
 from .classify import arrays_of, name_of, ours_on_disk, usable, uuid_of
 from .options import Desired
-from .types import Array, Build, Disk, Filesystem, Member, Record, Signature, State, array_form
+from .types import Array, Disk, Filesystem, Member, Signature, State, array_form
 
 
 @frozen

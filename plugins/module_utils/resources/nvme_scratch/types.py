@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Tuple
 
 from ...core.boot_unit import Seen
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
+from ...facts.scratch.record import Build, Record
 
 SECTION = "nvme_scratch"
-RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
 FSTAB_PATH = "/etc/fstab"
 # An option that mount(8) ignores; it marks our line in fstab.
 MARKER_OPTION = "x-gpu-node.scratch"
@@ -202,41 +202,6 @@ class MountPoint:
 
 
 @frozen
-class Build:
-    """One file system that we made, or adopted by its name. ``array_uuid`` is None on a single disk.
-
-    It is recorded before a disk is touched, so whatever carries one of these UUIDs is proven ours, also after
-    a power cut. ``finished`` is recorded after mkfs: before that there can be no data in it.
-    """
-
-    array_uuid: Optional[str]
-    filesystem_uuid: str
-    filesystem: str
-    serials: Tuple[str, ...]
-    finished: bool = False
-
-
-@frozen
-class Record:
-    """/var/lib/gpu_node/nvme_scratch.json, the newest build last.
-
-    ``machine`` is the machine that wrote it (``machine.py``); None: written before that was noted, or unknown.
-    """
-
-    builds: Tuple[Build, ...] = ()
-    mount_point: Optional[str] = None
-    created_folders: Tuple[str, ...] = ()
-    created_fstab: bool = False
-    machine: Optional[str] = None
-
-    def array(self, uuid: Optional[str]) -> Optional[Build]:
-        return next((b for b in self.builds if uuid is not None and b.array_uuid == uuid), None)
-
-    def filesystem(self, uuid: Optional[str]) -> Optional[Build]:
-        return next((b for b in self.builds if uuid is not None and b.filesystem_uuid == uuid), None)
-
-
-@frozen
 class Identity:
     """The UUIDs that a build started now would get."""
 
@@ -267,6 +232,15 @@ class State:
     owner: Optional[int] = 0
     group: Optional[int] = 0
     missing_tools: Tuple[str, ...] = ()
+
+    @property
+    def base_record(self) -> Record:
+        """What the next record adds to. One who does not know its machine leaves what was found, with the name on it:
+        it proves nothing to this run, and the machine that it names may be this one."""
+        found = self.record or Record()
+        if self.machine is None:
+            return replaced(found, builds=self.others + found.builds)
+        return replaced(found, machine=self.machine)
 
 
 @frozen

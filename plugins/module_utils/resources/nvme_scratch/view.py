@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
+from ...facts.scratch.record import Record
 from . import fstab, mounting, selection, standing
 from .classify import Blank, Ours, judge
 from .options import Desired
-from .types import Disk, Mount, Record, State, array_form, filesystem_form
+from .types import Disk, Mount, State, array_form, filesystem_form
 
 
 def _content(disk: Disk, state: State) -> str:

@@ -12,11 +12,13 @@ import uuid
 from ...core import boot_unit
 from ...core.host import Host, uptime_seconds
 from ...core.resource import NodeError
+from ...facts.scratch import record
+from ...facts.scratch.disks import disk_names
 from . import selection
 from .devices import settle
-from .observe import disk_names, observe, read_record, visible_disks
+from .observe import observe, visible_disks
 from .options import Desired
-from .types import RECORD_PATH, Found, Identity, State
+from .types import Found, Identity, State
 from .whole import unit_of
 
 # So long after a boot a controller may still appear (hv_pci brings them one by one).
@@ -45,10 +47,10 @@ def wait_for_disks(host: Host, desired: Desired) -> None:
     if uptime > BOOT_SECONDS or not desired.present:
         return
     settle(host)
-    if desired.count is None and not host.exists(RECORD_PATH):
+    if desired.count is None and not host.exists(record.RECORD_PATH):
         return
-    record, dummy = read_record(host)
-    built_of = set(record.builds[-1].serials) if record is not None and record.builds else set()
+    known, dummy = record.read(host)
+    built_of = set(known.builds[-1].serials) if known is not None and known.builds else set()
     deadline = time.monotonic() + desired.wait_seconds
     while time.monotonic() < deadline:
         chosen = selection.select(State(disks=visible_disks(host, desired)), desired)

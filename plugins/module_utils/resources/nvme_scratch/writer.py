@@ -10,6 +10,7 @@ from typing import List, Optional, Tuple
 
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts.scratch import disks
 from . import observe, proof, samples
 from .actions import (
     AssembleArray,
@@ -37,7 +38,7 @@ class Writer:
     # Proofs -------------------------------------------------------------------------------------------
 
     def _size(self, path: str) -> int:
-        return observe.size_bytes(self.host, os.path.basename(path))
+        return disks.size_bytes(self.host, os.path.basename(path))
 
     def _find(self, serial: str) -> Tuple[str, str]:
         """The path of a disk, and what it is called in an error."""
@@ -62,12 +63,12 @@ class Writer:
         """No file system, array or other device lies on it, but the arrays ``but`` of ours."""
         held = [
             name
-            for name in observe.holders(self.host, os.path.basename(path))
+            for name in disks.holders(self.host, os.path.basename(path))
             if not but or observe.array_detail(self.host, name)[0] not in (*but, None)
         ]
         if held:
             raise NodeError(thing, "{0} is built on it".format(", ".join(held)), "take that away, then run it again")
-        if observe.in_use(self.host, path) and not observe.holders(self.host, os.path.basename(path)):
+        if observe.in_use(self.host, path) and not disks.holders(self.host, os.path.basename(path)):
             raise NodeError(thing, "it is still in use", "end that use (lsblk {0}), then run it again".format(path))
 
     def _marked(self, action: EraseMark) -> Optional[str]:
@@ -153,18 +154,18 @@ class Writer:
         settle(self.host)
 
     def _carriers(self, array_uuid: str) -> List[str]:
-        paths = ["/dev/" + name for name in observe.disk_names(self.host)]
+        paths = ["/dev/" + name for name in disks.disk_names(self.host)]
         members = observe.examined(self.host, paths)
         return [path for path in paths if path in members and members[path].array_uuid == array_uuid]
 
     def create(self, action: CreateArray) -> None:
         settle(self.host)
-        disks = [self._find(serial) for serial in action.serials]
-        for path, thing in disks:
+        found = [self._find(serial) for serial in action.serials]
+        for path, thing in found:
             self._silent(path, thing)
             self._unused(path, thing)
-        proof.demand(self.host, [(path, self._size(path), thing) for path, thing in disks])
-        paths = [path for path, dummy in disks]
+        proof.demand(self.host, [(path, self._size(path), thing) for path, thing in found])
+        paths = [path for path, dummy in found]
         folder = "/dev/md/" + action.array_name
         self.host.run(
             ["mdadm", "--create", folder, "--run", "--metadata=1.2", "--level=0", "--homehost=any"]
@@ -247,7 +248,7 @@ class Writer:
         self._make_blank(path, thing)
 
     def _make_blank(self, path: str, thing: str) -> None:
-        samples.clear(self.host.path(path), observe.size_bytes(self.host, os.path.basename(path)))
+        samples.clear(self.host.path(path), disks.size_bytes(self.host, os.path.basename(path)))
         settle(self.host)
         left = observe.signatures(self.host, path)
         if left:

@@ -10,13 +10,9 @@ import types
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch import record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import RECORD_PATH, Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import scratch_array
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
-    RECORD_PATH,
-    Build,
-    Record,
-)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Record, of_machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import fstab
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.record import of_machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Array,
     Content,
@@ -26,7 +26,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     Member,
     Mount,
     MountPoint,
-    Record,
     Signature,
     State,
 )

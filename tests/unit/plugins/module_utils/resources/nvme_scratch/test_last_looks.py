@@ -76,7 +76,8 @@ class World:
             self.has(name, answer)
 
     def has(self, name, answer):
-        self.patch.setattr(observe, name, lambda *arguments, answer=answer: answer)
+        module = writer.disks if hasattr(writer.disks, name) else observe
+        self.patch.setattr(module, name, lambda *arguments, answer=answer: answer)
 
 
 @pytest.fixture(name="world")

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
     mounted,
@@ -24,11 +25,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
-    Build,
     Disk,
     Identity,
     Mount,
-    Record,
     Signature,
     State,
 )

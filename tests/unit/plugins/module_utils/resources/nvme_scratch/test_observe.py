@@ -17,21 +17,17 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import mac
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch import record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
     classify,
     mounted,
     observe,
-    record,
     users,
     waiting,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
-    Build,
-    Content,
-    Record,
-    State,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Content, State
 
 WISH = of(Desired, {"models": ["M"]})
 needs_tools = pytest.mark.skipif(

@@ -13,13 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
-    Build,
-    Member,
-    Record,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Member
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import Drive, StepFailed, Volume

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Build, Record
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import Drive, Machine, StepFailed, Volume

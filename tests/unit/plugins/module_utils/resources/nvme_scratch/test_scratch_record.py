@@ -9,12 +9,9 @@ import dataclasses
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
-    Build,
-    Record,
-    State,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch import record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import State
 
 
 def build(number, finished=True):
@@ -35,8 +32,8 @@ def test_what_is_written_is_read_again():
 def test_a_machine_that_does_not_know_itself_owns_no_record_of_a_known_one():
     found = Record((build(1),), machine="dmi:1")
     assert record.of_machine(found, "dmi:1") == (found, ())
-    assert record.base(State(record=Record(machine="dmi:1"), others=found.builds)) == found
-    assert record.base(State(record=Record(machine="dmi:1"), others=found.builds, machine="dmi:2")) == Record(
+    assert State(record=Record(machine="dmi:1"), others=found.builds).base_record == found
+    assert State(record=Record(machine="dmi:1"), others=found.builds, machine="dmi:2").base_record == Record(
         machine="dmi:2"
     )
     for machine in (None, "dmi:2"):

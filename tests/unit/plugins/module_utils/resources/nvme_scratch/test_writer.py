@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
     apply,
@@ -31,7 +32,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import STEPS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
-    Build,
     Content,
     Filesystem,
     Member,
@@ -375,7 +375,8 @@ def test_no_array_is_created_over_a_disk_that_is_not_blank_any_more(monkeypatch)
     monkeypatch.setattr(writer, "settle", lambda dummy: None)
     monkeypatch.setattr(writer, "disk_path", lambda dummy, serial: "/dev/" + serial)
     for name, answer in (("signatures", ()), ("holders", ()), ("in_use", False), ("size_bytes", 1 << 30)):
-        monkeypatch.setattr(observe, name, lambda *dummy, answer=answer: answer)
+        module = writer.disks if hasattr(writer.disks, name) else observe
+        monkeypatch.setattr(module, name, lambda *dummy, answer=answer: answer)
     monkeypatch.setattr(writer.proof, "nobody", lambda *dummy: None)
     monkeypatch.setattr(
         writer.proof,
@@ -396,7 +397,7 @@ def test_a_member_whose_superblock_was_wiped_is_held_by_the_array_that_is_given_
     mark = (Signature("linux_raid_member", OURS),)
     monkeypatch.setattr(observe, "signatures", lambda host, path: () if path == "/dev/S0" else mark)
     monkeypatch.setattr(observe, "examined", lambda host, paths: {p: Member(OURS) for p in paths if p != "/dev/S0"})
-    monkeypatch.setattr(observe, "holders", lambda host, name: ("md127",))
+    monkeypatch.setattr(writer.disks, "holders", lambda host, name: ("md127",))
     monkeypatch.setattr(observe, "array_detail", lambda host, name: (array if refused else OURS, "any:x"))
     monkeypatch.setattr(proof, "nobody", lambda *dummy: None)
     step = act.CheckDisks((act.EraseMark("S1", "S1", OURS),), (), ("S0",))

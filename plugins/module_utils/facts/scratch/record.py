@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of what we built, as JSON text."""
+"""The record of what we built on the disks of this machine, a file of JSON text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,49 @@ import json
 import re
 from typing import Any, Optional, Tuple
 
-from ...core.frozen import plain, replaced
+from ...core.frozen import frozen, plain, replaced
+from ...core.host import Host
 from ...core.machine import normal
-from .types import Build, Record, State
+
+RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
 
 # Enough to know a disk that comes back after several rebuilds; the record stays one small block.
 MOST_BUILDS = 16
+
+
+@frozen
+class Build:
+    """One file system that we made, or adopted by its name. ``array_uuid`` is None on a single disk.
+
+    It is recorded before a disk is touched, so whatever carries one of these UUIDs is proven ours, also after
+    a power cut. ``finished`` is recorded after mkfs: before that there can be no data in it.
+    """
+
+    array_uuid: Optional[str]
+    filesystem_uuid: str
+    filesystem: str
+    serials: Tuple[str, ...]
+    finished: bool = False
+
+
+@frozen
+class Record:
+    """/var/lib/gpu_node/nvme_scratch.json, the newest build last.
+
+    ``machine`` is the machine that wrote it (``machine.py``); None: written before that was noted, or unknown.
+    """
+
+    builds: Tuple[Build, ...] = ()
+    mount_point: Optional[str] = None
+    created_folders: Tuple[str, ...] = ()
+    created_fstab: bool = False
+    machine: Optional[str] = None
+
+    def array(self, uuid: Optional[str]) -> Optional[Build]:
+        return next((b for b in self.builds if uuid is not None and b.array_uuid == uuid), None)
+
+    def filesystem(self, uuid: Optional[str]) -> Optional[Build]:
+        return next((b for b in self.builds if uuid is not None and b.filesystem_uuid == uuid), None)
 
 
 def extend(record: Optional[Record], build: Build) -> Record:
@@ -41,15 +78,6 @@ def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Option
     if normal(record.machine) == machine:
         return replaced(record, machine=machine), ()
     return replaced(record, builds=()), record.builds
-
-
-def base(state: State) -> Record:
-    """What the next record adds to. One who does not know its machine leaves what was found, with the name on it: it
-    proves nothing to this run, and the machine that it names may be this one."""
-    found = state.record or Record()
-    if state.machine is None:
-        return replaced(found, builds=state.others + found.builds)
-    return replaced(found, machine=state.machine)
 
 
 def dump(record: Record) -> str:
@@ -99,3 +127,14 @@ def load(text: str) -> Record:
         created_fstab=content.get("created_fstab") is True,
         machine=machine,
     )
+
+
+def read(host: Host) -> Tuple[Optional[Record], Optional[str]]:
+    """The record, or why it cannot be used; neither where there is none."""
+    text = host.read(RECORD_PATH)
+    if text is None:
+        return None, "it cannot be read" if host.exists(RECORD_PATH) else None
+    try:
+        return load(text), None
+    except ValueError as error:
+        return None, str(error)

@@ -10,13 +10,13 @@ from typing import Any, Hashable
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, node_action
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks
 
 # So many names of hosts are told of each mistake.
 _HOSTS_MOST = 3
-_ROLES = (*registry.NAMES, *registry.CLUSTER)
+_ROLES = (*registry.NAMES, *registry.OF_CLUSTER)
 _GATE = "health_gate_"
 _COLLECTION = "trainyard.gpu_node"
 

@@ -12,9 +12,10 @@ from typing import Any, Mapping
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import (
     cluster,
     declarations,
@@ -54,9 +55,9 @@ class ActionModule(NodeAction):
             if name == "node_profile":
                 # A node needs neither the files of a site's profiles nor a reader of YAML.
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
-            if name in registry.CLUSTER or self._task.run_once:
+            if name in registry.OF_CLUSTER or self._task.run_once:
                 refuse_facts_of_play(task_vars)
-            if name in registry.CLUSTER:
+            if name in registry.OF_CLUSTER:
                 arguments.update(cluster.of_hosts(name, arguments, task_vars, self._filled))
             declarations.check(name, arguments, _figures(task_vars))
             return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
 `settings` of the section `nccl`. And the tags of a run as a choice of resources. The playbooks' own variables are
-`gpu_node_comm`, `gpu_node_checkpoint`, `gpu_node_beeond`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`,
-`gpu_node_cleanup`, `gpu_node_health_gate`, `gpu_node_cloud_events`, `gpu_node_manage` and `gpu_node_health_*`."""
+`gpu_node_manage`, `gpu_node_health_*`, and those that the registrations of the resources name (core/registry.py)."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options, registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, described
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.registry import Registration
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
@@ -30,18 +29,14 @@ ALL = (*registry.NAMES, wish.HEALTH)
 RUNTIME = "node_runtime"
 # Loaded with this file, which Ansible does once: what is loaded later, each process of a task loads anew.
 OPTIONS: Mapping[str, type] = {
-    **{name: registry.resource(name).options for name in (*registry.NAMES, *registry.CLUSTER)},
+    **{name: registry.resource(name).options for name in (*registry.NAMES, *registry.OF_CLUSTER)},
     wish.HEALTH: wish.Verdict,
 }
 DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, cls in OPTIONS.items()}
 # Tags that stand for several resources.
-_SEVERAL = {"comm": COMM}
+_SEVERAL = {name: registry.group(name) for name in registry.GROUPS}
 _EVERY = {"all", "tagged"}
-# Those that a playbook manages where a variable of its own says so: they drain nodes, take over an exporter,
-# label nodes, remove files, need packages of somebody else's repository, or install what a site may have otherwise.
-SWITCHED = ("checkpoint", "beeond", "gpu_metrics", "node_labels", "cleanup", "health_gate", "cloud_events")
-# Those that it manages where one of these variables is there.
-NAMED = {"node_lease": ("node_lease_until", "node_lease_state")}
+_GROUPS = {name: "gpu_node_" + name for name in registry.GROUPS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,19 +79,29 @@ def of_playbooks(variables: Mapping[str, Any], value: Callable[[str], Any], ever
 
     :raises NodeError: as :func:`of_variables`.
     """
-    comm = list(value("gpu_node_comm") or ()) if "gpu_node_comm" in variables else None
-    switched = [one for one in SWITCHED if _on("gpu_node_" + one, variables, value)]
-    switched += [name for name, names in NAMED.items() if any(one in variables for one in names)]
-    optional = {*COMM, *SWITCHED, *NAMED}
-    without = set() if everything else optional - {*(COMM if comm is None else comm), *switched}
+    chosen = {one: list(value(name) or ()) for one, name in _GROUPS.items() if name in variables}
+    enabled = [one for one in registry.RESOURCES.values() if _enabled(one, chosen, variables, value)]
+    named = [name for some in chosen.values() for name in some] + [one.name for one in enabled if not one.enabled]
+    without: set[str] = set()
     if not everything:  # what nodes share is written by the one that was named for it
+        without = set(registry.NAMES) - {one.name for one in enabled}
         without |= {name for name in registry.NAMES if _elsewhere(name, variables, value)}
     sections = of_variables([name for name in ALL if name not in without], variables, value)
     if not sections["image"]:  # nothing is required of it
         del sections["image"]
     anything = _on("gpu_node_manage", variables, value)
-    sections["node_profile"].update(manage="any" if anything else "known", asked=[*(comm or ()), *switched])
+    sections["node_profile"].update(manage="any" if anything else "known", asked=named)
     return sections
+
+
+def _enabled(
+    one: Registration, chosen: Mapping[str, list[str]], variables: Mapping[str, Any], value: Callable[[str], Any]
+) -> bool:
+    if one.group in chosen:
+        return one.name in chosen[one.group]
+    if one.enabled_by:
+        return any(name in variables for name in one.enabled_by)
+    return one.enabled or _on(registry.switch(one), variables, value)
 
 
 def _on(name: str, variables: Mapping[str, Any], value: Callable[[str], Any]) -> bool:

@@ -15,7 +15,7 @@ import re
 import tempfile
 import zipfile
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import CLUSTER, NAMES
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.registry import NAMES, OF_CLUSTER
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import entry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.launcher import launcher
 
@@ -33,7 +33,7 @@ PACKAGE = "gpu_node"
 # The man page and the completions lie beside the code.
 BESIDE = (".1", ".bash", ".zsh", ".fish")
 # Packages whose files are imported by a name that is computed: commands, texts of the launchers, resources of the node.
-BY_NAME = ("command", "placement/render", *("resources/" + name for name in (*NAMES, *CLUSTER)))
+BY_NAME = ("command", "placement/render", *("resources/" + name for name in (*NAMES, *OF_CLUSTER)))
 # In one line or in parentheses, anywhere in a module.
 _IMPORT = re.compile(r"^[ \t]*from[ \t]+(\.+)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^(\n]*)", re.MULTILINE)
 # Commands that are kept: of several collections or environments, which may take turns.

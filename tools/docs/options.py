@@ -83,8 +83,8 @@ _NO_TEXT = re.compile(
 
 def resources(root: Path) -> Dict[str, Any]:
     """The records of the resources, by name."""
-    registry = library(root, "node.registry")
-    return {name: registry.resource(name) for name in (*registry.NAMES, *registry.CLUSTER)}
+    registry = library(root, "core.registry")
+    return {name: registry.resource(name) for name in (*registry.NAMES, *registry.OF_CLUSTER)}
 
 
 def generate(root: Path) -> Dict[Path, str]:
@@ -122,7 +122,7 @@ _JSON = {"bool": "boolean", "int": "integer", "float": "number", "list": "array"
 def schema(root: Path) -> str:
     """The JSON schema of the declaration of a node."""
     described_by = library(root, "core.options").described
-    of_node = library(root, "node.registry").NAMES
+    of_node = library(root, "core.registry").NAMES
     sections = {name: described_by(resource.options) for name, resource in resources(root).items() if name in of_node}
     sections["health"] = described_by(library(root, "node.wish").Verdict)
     content = {

@@ -11,26 +11,28 @@ import json
 import sys
 from typing import Any, Dict, List
 
+from ..core import registry
 from ..core.host import Host
+from ..core.options import described
+from ..core.registry import AT_BOOT
 from ..core.resource import NodeError
-from ..node import registry
-from ..resources import AT_BOOT
 from .status import DONE, NOT_DONE
 
 
 def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
+    resource = registry.resource(name)
     try:
-        at_boot = registry.resource(name).at_boot
-        outcome = at_boot(host, check_mode) if at_boot is not None else None
+        outcome = resource.at_boot(host, check_mode) if resource.at_boot is not None else None
     except NodeError as error:
         return {"resource": name, "status": "failed", "message": str(error), "actions": [], "notes": []}
     if outcome is None:
         return {"resource": name, "status": "undeclared", "message": None, "actions": [], "notes": []}
     notes = list(outcome.plan.notes)
-    if name == "nvme_scratch" and outcome.plan.skipped is None and not check_mode:
-        notes += _job_folders(host)
-    if name == "mig_layout" and not check_mode:
-        notes += _slurm_files(host)
+    if not check_mode:
+        if resource.after_boot is not None and outcome.plan.skipped is None:
+            notes += resource.after_boot(host)
+        for other in registry.RESOURCES[name].then:
+            notes += _converged(host, other)
     status = "skipped" if outcome.plan.skipped else "changed" if outcome.changed else "ok"
     return {
         "resource": name,
@@ -41,33 +43,23 @@ def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
     }
 
 
-def _job_folders(host: Host) -> List[str]:
-    """A scratch that is there is no failure where the folders of jobs are not: their prolog tells."""
-    from ..slurm.prepare import prepare  # loaded only where it is wanted
-
-    try:
-        prepare(host)
-    except NodeError as error:
-        return [str(error)]
-    return []
-
-
-def _slurm_files(host: Host) -> List[str]:
-    """Instances may have other device files than before the boot, and slurmd ends where gres.conf names one that is not
-    there. A layout that is there is no failure where Slurm's files are not: that is told."""
+def _converged(host: Host, name: str) -> List[str]:
+    """The notes of the declared resource ``name``, which is converged after another one. slurmd starts later and reads
+    its files then. A failure is a note: what was applied before is in place."""
     from ..node import converge, wish
 
     try:
-        given = (wish.read(host) or {}).get("slurm_hooks")
+        given = (wish.read(host) or {}).get(name)
         if given is None:
             return []
-        # slurmd starts after this, and reads them then.
-        part = converge.single(host, "slurm_hooks", dict(given, reconfigure=False, restart=False), False, None, None)
+        known = described(registry.resource(name).options)
+        later = {option: False for option in ("reconfigure", "restart") if option in known}
+        part = converge.single(host, name, dict(given, **later), False, None, None)
     except NodeError as error:
         return [str(error)]
     if part.get("failed"):
-        return ["slurm_hooks: {0}".format(part["msg"])]
-    return ["slurm_hooks: {0}".format(action["description"]) for action in part["actions"]]
+        return ["{0}: {1}".format(name, part["msg"])]
+    return ["{0}: {1}".format(name, action["description"]) for action in part["actions"]]
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

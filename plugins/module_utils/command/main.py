@@ -15,8 +15,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..core import own_directories
 from ..core.host import Host
+from ..core.registry import AT_BOOT
 from ..core.resource import NodeError
-from ..resources import AT_BOOT
 from . import (
     board_arguments,
     checkpoint_arguments,

@@ -14,9 +14,10 @@ import sys
 import time
 from typing import Any, Callable, Dict, Mapping
 
+from ..core import registry
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
-from ..node import own, registry
+from ..node import own
 from ..node.converge import Part, Request, runtime, single
 from ..node.summary import lines
 from ..node.wish import checked
@@ -47,7 +48,7 @@ def result(host: Host, name: str, given: Given, check_mode: bool, profile: Any =
     if given.get("root"):  # what looks at a captured tree says so in its options
         host = Host(os.path.normpath(given["root"]))
     try:
-        if name in registry.NAMES or name in registry.CLUSTER:
+        if name in registry.NAMES or name in registry.OF_CLUSTER:
             return single(host, name, given, check_mode, profile, running_zipapp())
         return _OTHERS[name](host, given, check_mode)
     except NodeError as error:
@@ -156,4 +157,4 @@ _OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {
     "validate_nodes": _validate_nodes,
 }
 #: The modules that are the node command's work.
-NAMES = (*_OTHERS, *registry.NAMES, *registry.CLUSTER)
+NAMES = (*_OTHERS, *registry.NAMES, *registry.OF_CLUSTER)

@@ -214,7 +214,8 @@ class Resource:
     summary of a converge. ``wait``: what keeps a node that was drained for the converge drained after it.
     ``unread``: for what slurmd is restarted, where the options have ``restart``: once for all resources of a run.
     ``at_boot(host, check_mode)``: what its boot unit does, by what is in force on the node (:mod:`.declaration`); None:
-    there is nothing of it in force.
+    there is nothing of it in force. ``after_boot(host)``: what follows it, with the notes
+    about what failed of that.
     """
 
     name: str
@@ -237,3 +238,4 @@ class Resource:
     predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
     ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None
     at_boot: Optional[Callable[[Any, bool], Optional[Outcome[Any]]]] = None
+    after_boot: Optional[Callable[[Any], List[str]]] = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..core import declaration
+from ..core import declaration, registry
 from ..core.frozen import frozen, plain
 from ..core.host import Host
 from ..core.nearest import nearest
@@ -23,7 +23,7 @@ from ..facts.nvml.binding import RUNTIME as INSTALLED
 from ..facts.profile.types import SECTION
 from ..resources.node_profile.manage import ROLES
 from ..slurm import places
-from . import registry, restart, wish
+from . import restart, wish
 
 PROFILE, IMAGE = "node_profile", "image"
 #: Parts of a report that are no resources.
@@ -185,7 +185,8 @@ def _converge(host: Host, request: Request, sections: wish.Sections, runner: Run
 
 def _stopped(name: str, names: Sequence[str], parts: Mapping[str, Part], undo: bool) -> str:
     """Pure. Why a resource is not begun: one that it needs failed, or in an undo one that needs it; empty: it is."""
-    beside = [one for one in names if name in registry.NEEDS[one]] if undo else registry.NEEDS[name]
+    resources = registry.RESOURCES
+    beside = [one for one in names if name in resources[one].requires] if undo else resources[name].requires
     failed = " and ".join(one for one in beside if parts.get(one, {}).get("failed"))
     words = "not taken away, as {0} failed and needs it" if undo else "not done, as {0} failed"
     return words.format(failed) if failed else ""

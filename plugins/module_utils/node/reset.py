@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Optional, Tuple
 
-from ..core import declaration, mounts
+from ..core import declaration, mounts, registry
 from ..core.frozen import frozen, replaced
 from ..core.host import Host, LockHeld
 from ..core.lease import SECTION as LEASE
@@ -16,7 +16,7 @@ from ..jobs import gpus_in_use, out_of_service
 from ..resources.nvme_scratch import users
 from ..slurm import drain, on_node, scratch
 from ..slurm.client import Slurm
-from . import own, registry, wish
+from . import own, wish
 from .converge import Report, Request
 
 _WORDS = "by 'gpunode reset'"

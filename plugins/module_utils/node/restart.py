@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional
 
+from ..core import registry
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..slurm import slurmd
-from . import registry
 
 #: The part of a report, which is no resource.
 SLURMD = "slurmd"

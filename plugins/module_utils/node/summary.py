@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from . import registry
+from ..core import registry
 from .converge import Report
 
 

@@ -11,10 +11,10 @@ from ..core import boot_unit
 from ..core.boot_unit import BEFORE_UNITS, MARKER, BootUnit
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.registry import AT_BOOT
 from ..core.resource import Outcome
 from ..core.run import converge
 from ..facts.nvml.binding import RUNTIME
-from ..resources import AT_BOOT
 
 # The disks are there, and our own units have re-applied what was declared. A converge needs no network; network file
 # systems of fstab are waited for, as a declaration may name files on them.

@@ -17,12 +17,11 @@ import json
 import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..core import declaration
+from ..core import declaration, registry
 from ..core.host import Host
 from ..core.nearest import nearest
 from ..core.options import described, of, option, options
 from ..core.resource import NodeError, apart, together
-from . import registry
 
 PATH = declaration.WISH
 HEALTH = "health"
@@ -117,7 +116,7 @@ def _wrong(content: Mapping[str, Any], where: str) -> Iterator[NodeError]:
             if not isinstance(section, str):
                 thing = "{0} of {1}".format(name, where)
                 yield NodeError(thing, "it is no text", "write it as a text, or leave it out")
-        elif name in registry.CLUSTER:
+        elif name in registry.OF_CLUSTER:
             remedy = "leave it out; playbooks/sharing.yml and playbooks/kubernetes.yml are for what is of a cluster"
             yield NodeError("section {0} of {1}".format(name, where), "it is of a cluster, and of no node", remedy)
         elif name not in known:

@@ -11,12 +11,11 @@ from typing import Any, Callable, Collection, Hashable, Mapping, MutableMapping
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.parsing.vault import EncryptedString
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import REQUIRED, Option, of, refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered, thing_of_host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal, apart
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
@@ -31,7 +30,7 @@ def specification(name: str | None) -> Mapping[str, Option]:
     if name is None:
         return playbooks.OPTIONS
     found = {"{0}_{1}".format(name, option): one for option, one in flat(declarations.DESCRIBED[name]).items()}
-    more = ["_node"] * registry.resource(name).of_cluster + ["_from"] * (name in registry.CLUSTER)
+    more = ["_node"] * registry.resource(name).of_cluster + ["_from"] * (name in registry.OF_CLUSTER)
     return {**found, **{name + end: Option(None, "", kind="str", name=name + end) for end in more}}
 
 
@@ -51,11 +50,11 @@ def wrong_values(
     found: list[str] = []
     for name in (None, *chosen):
         spec = specification(name)
-        if name in registry.CLUSTER and not set(spec) & set(variables):
+        if name in registry.OF_CLUSTER and not set(spec) & set(variables):
             continue  # it is no node of a cluster, so its name need not be one there
         key = reads.read({*spec, *_of_others(name)}, variables)
         # The name of a host in a cluster is another one for each.
-        key = None if key is None or name in registry.CLUSTER else (name, state, key)
+        key = None if key is None or name in registry.OF_CLUSTER else (name, state, key)
         if key is None or key not in judged:
             judged[key] = _problems(name, spec, variables, template, state)
         found += judged[key]
@@ -107,7 +106,7 @@ def _problems(
                 named[option] = one.of_role
             except AnsibleError:
                 continue
-    if name in registry.CLUSTER:
+    if name in registry.OF_CLUSTER:
         options.setdefault("name", variables.get("inventory_hostname"))
     return found + _of_options(name, named, options)
 

@@ -10,14 +10,13 @@ from typing import Any, Callable, Mapping
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import failures_most, rolling_batch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry as resources
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.options import SHARED
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import CLUSTER
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.declarations import DESCRIBED
 
 _TEXT = Option(None, "", kind="str")
@@ -30,20 +29,14 @@ _ANY = Option(None, "", kind="raw")
 
 _KINDS = {
     "gpu_node_hosts": _ANY,
-    "gpu_node_comm": replaced(_TEXTS, choices=COMM),
+    **{"gpu_node_" + name: replaced(_TEXTS, choices=resources.group(name)) for name in resources.GROUPS},
+    **{name: _SWITCH for name in map(resources.switch, resources.RESOURCES.values()) if name},
     "gpu_node_manage": _SWITCH,
     "gpu_node_declaration_folder": _TEXT,
     "gpu_node_reset": _SWITCH,
     "gpu_node_azure_az": _TEXT,
     "gpu_node_azure_owner": _TEXT,
     "gpu_node_azure_subscription": _TEXT,
-    "gpu_node_cleanup": _SWITCH,
-    "gpu_node_checkpoint": _SWITCH,
-    "gpu_node_beeond": _SWITCH,
-    "gpu_node_cloud_events": _SWITCH,
-    "gpu_node_gpu_metrics": _SWITCH,
-    "gpu_node_node_labels": _SWITCH,
-    "gpu_node_health_gate": _SWITCH,
     "gpu_node_health_level": replaced(_TEXT, choices=("quick", "passive", "active")),
     "gpu_node_health_only": _TEXTS,
     "gpu_node_health_without": _TEXTS,
@@ -84,7 +77,7 @@ _KINDS = {
 # What the roles of a cluster take by default.
 _SHARED = {
     one.of_role: replaced(one, of_role="")
-    for name in CLUSTER
+    for name in resources.OF_CLUSTER
     for one in flat(DESCRIBED[name]).values()
     if one.of_role.startswith(SHARED)
 }

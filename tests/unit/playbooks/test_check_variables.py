@@ -19,7 +19,7 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.template import Templar, trust_as_template
 
 import ansible_collections.trainyard.gpu_node as collection
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks
 
 (SOURCE,) = {Path(path) for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
@@ -156,7 +156,7 @@ def test_a_value_that_a_play_would_end_with_later_is_told_at_once(variable, valu
     assert found == ([] if told is None else ["{0}: {1}".format(variable, told)])
 
 
-def told_of(roles=(*registry.NAMES, *registry.CLUSTER), state="present", **variables):
+def told_of(roles=(*registry.NAMES, *registry.OF_CLUSTER), state="present", **variables):
     return check.wrong_values(roles, variables, lambda given, dummy: given, state)
 
 

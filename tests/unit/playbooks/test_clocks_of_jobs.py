@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 
 
 def test_the_hooks_are_there_before_the_clocks_are_chosen():

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import run as core
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import manage
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared, unpack
 
-STACK = list(manage.COMM)
-ALL = [
-    name
-    for name in registry.NAMES
-    if name not in ("node_profile", "image", *declarations.SWITCHED, *declarations.NAMED)
-]
+STACK = list(registry.group("comm"))
+DISABLED = {one.name for one in registry.RESOURCES.values() if not one.enabled}
+ALL = [name for name in registry.NAMES if name not in ("node_profile", "image", *DISABLED)]
 
 
 class Ran:

@@ -16,11 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import manage
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = """#!{python}
@@ -33,7 +31,8 @@ print(open({answer!r}).read())
 """
 PROFILE = {"name": "virtual", "compared": True, "data": {"nvme": {"count": 8, "models": ["QEMU NVMe Ctrl"]}}}
 ANSWER = {"changed": False, "ready": True, "failures": [], "summary": ["changed: nothing"], "profile": PROFILE}
-COMM = list(manage.COMM)
+COMM = list(registry.group("comm"))
+DISABLED = {one.name for one in registry.RESOURCES.values() if not one.enabled}
 
 
 @pytest.fixture
@@ -94,9 +93,7 @@ def test_a_node_is_sent_one_declaration_in_one_run_and_its_summary_is_shown(play
     play.answer(summary=["profile: virtual; the machine is like it", "changed: nothing"])
     (asked,) = play("site", rdma_rate_gbps="200")
     assert play.status == 0 and (asked["state"], asked["only"], asked["without"]) == ("present", [], []), play.output
-    assert list(asked["declaration"]) == [
-        one for one in (*registry.NAMES, "health") if one not in ("image", *declarations.SWITCHED, *declarations.NAMED)
-    ]
+    assert list(asked["declaration"]) == [one for one in (*registry.NAMES, "health") if one not in ("image", *DISABLED)]
     assert asked["declaration"]["rdma"]["rate_gbps"] == 200.0
     assert asked["declaration"]["node_profile"]["manage"] == "known"
     assert asked["declaration"]["node_profile"]["asked"] == []

@@ -14,12 +14,13 @@ import fnmatch
 import os
 import re
 from importlib import import_module
-from typing import Any, List, Mapping, Tuple
+from typing import Any, List, Tuple
 
 from ...core import sysctl
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.options import invalid
+from ...core.registry import RESOURCES
 from ...core.resource import NodeError
 from ..data.kept_files import KEPT
 from ..evidence import Evidence
@@ -28,16 +29,6 @@ from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcom
 _SITE = "run 'gpunode converge', or take this out of the declaration of the node"
 _UNITS = "/etc/systemd/system"
 _OURS = "# Managed by trainyard.gpu_node."
-#: The class ``Settings`` of each section whose options are read on the node, by its module.
-SETTINGS: Mapping[str, str] = {
-    "beeond": "slurm.beeond.rules",
-    "checkpoint": "checkpoints.settings",
-    "cleanup": "jobs.leftovers.types",
-    "cloud_events": "health.events.settings",
-    "gpu_metrics": "metrics.settings",
-    "health_gate": "health.gate.settings",
-    "slurm_hooks": "slurm.types",
-}
 
 
 @frozen
@@ -78,14 +69,16 @@ def look(evidence: Evidence) -> Seen:
         found = observe(evidence.host, (), content)
         files += [File(section, path, seen.kind, seen.ours) for path, seen in found.found if _kept(section, path)]
         settings += _settings(evidence.host, section, content.get("sysctl"))
-        if section in SETTINGS:
+        if settings_of(section) is not None:
             wrong += [(section, error) for error in invalid(settings_of(section), content)]
     return Seen(tuple(files), tuple(settings), tuple(wrong))
 
 
 def settings_of(section: str) -> Any:
+    """The class of the options that programs on the node read; None: none reads them."""
+    one = RESOURCES.get(section)
     root = __name__.rpartition(".health.")[0]
-    return import_module("{0}.{1}".format(root, SETTINGS[section])).Settings
+    return import_module("{0}.{1}".format(root, one.settings)).Settings if one is not None and one.settings else None
 
 
 def _kept(section: str, path: str) -> bool:

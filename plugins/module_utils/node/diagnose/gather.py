@@ -12,11 +12,10 @@ import select
 import time
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ...core import artefact, declaration, options
+from ...core import artefact, declaration, options, registry
 from ...core.child import Child, Report
 from ...core.host import Host
 from ...core.secrets import of_arguments
-from .. import registry
 from . import read
 from .secrets import secret_name, secrets_of
 from .types import FAILED, Collected, Context, Part

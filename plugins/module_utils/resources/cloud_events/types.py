@@ -11,10 +11,10 @@ from ...core import boot_unit
 from ...core.boot_unit import MARKER, BootUnit
 from ...core.folder_given import Folder
 from ...core.frozen import frozen
+from ...core.registry import AT_BOOT
 from ...core.resource import Action
 from ...facts.nvml.binding import RUNTIME
 from ...health.events.settings import SECTION
-from .. import AT_BOOT
 
 # Neither gpu-node-converge.service nor slurmd.service, which waits for it: a converge at boot that starts this one
 # would wait for itself.

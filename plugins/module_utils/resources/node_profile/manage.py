@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from typing import Optional, Tuple
 
+from ...core import registry
 from ...core.frozen import frozen
 from ...facts.profile.types import UNKNOWN
-from .. import NEEDS
 
-COMM = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
 # Whatever machine it is, its profile and what is required of its image are looked at.
-ROLES = tuple(name for name in NEEDS if name not in ("node_profile", "image"))
+ROLES = tuple(one.name for one in registry.RESOURCES.values() if not one.any_machine)
 # A tag that stands for several roles.
-_TAGS = {"comm": COMM}
+_TAGS = {name: registry.group(name) for name in registry.GROUPS}
 # Sections of the declaration that are only written where GPUs, or a scratch, were found.
 OF_GPUS = ("gpu_settings", "mig_layout")
 DECLARED = (*OF_GPUS, "nvme_scratch")

@@ -16,7 +16,7 @@ ours, another owner's) and ``remains`` whether what is ours may go; ``selection`
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from ...core import boot_unit, declaration
 from ...core.frozen import replaced
@@ -96,6 +96,17 @@ def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[
     return None if desired is None else run(host, replaced(RESOURCE, plan=plan_without_unit), desired, check_mode)
 
 
+def _job_folders(host: Host) -> List[str]:
+    """A mounted scratch is no failure where the folders of jobs cannot be made: the prolog reports them."""
+    from ...slurm.prepare import prepare  # loaded only where it is wanted
+
+    try:
+        prepare(host)
+    except NodeError as error:
+        return [str(error)]
+    return []
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -110,6 +121,7 @@ RESOURCE = Resource(
     needs_command=True,
     line=Line("scratch", _line, always=True),
     at_boot=converge_declared,
+    after_boot=_job_folders,
 )
 
 

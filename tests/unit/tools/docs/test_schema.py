@@ -12,8 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[4] / "docs" / "declaration.schema.json").read_text("utf-8"))
 

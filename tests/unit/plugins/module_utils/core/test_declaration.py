@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration, registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
 contents = st.dictionaries(st.text(min_size=1, max_size=5), st.one_of(st.none(), st.integers(), st.text(max_size=5)))
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options as core
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.registry import AT_BOOT
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import AT_BOOT
 
 
 @options

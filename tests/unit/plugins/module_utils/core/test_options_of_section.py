@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import host, registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import (
     as_section,
     described,
@@ -23,9 +23,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import drift
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
-SECTIONS = tuple(drift.SETTINGS)
+SECTIONS = tuple(one.name for one in registry.RESOURCES.values() if one.settings)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),

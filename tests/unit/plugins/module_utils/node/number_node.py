@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import (
@@ -17,7 +18,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
     Resource,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
 NEEDS = {"node_profile": (), "disks": (), "nvme_scratch": ("disks",), "enroot": ("nvme_scratch",), "rdma": ()}
 DATA = {"infiniband": {"count": 8}}
@@ -84,7 +84,8 @@ class Node:
 def numbers(tmp_path, monkeypatch):
     """The registry of such resources, on a node of its own."""
     made = Node(tmp_path, NEEDS, ["nvme_scratch", "enroot", "rdma"])
-    monkeypatch.setattr(registry, "NEEDS", NEEDS)
+    resources = {name: registry.Registration(name, requires) for name, requires in NEEDS.items()}
+    monkeypatch.setattr(registry, "RESOURCES", resources)
     monkeypatch.setattr(registry, "NAMES", tuple(NEEDS))
     monkeypatch.setattr(registry, "resource", made.resource)
     return made

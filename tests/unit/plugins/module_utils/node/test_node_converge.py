@@ -12,12 +12,13 @@ import re
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Outcome, Verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import DATA, numbers
 

@@ -12,10 +12,11 @@ import types
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import lease as command
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host, LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import out_of_service
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, registry, reset, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, reset, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, restart
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import restart
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nccl, pyxis, slurm_hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import slurmd

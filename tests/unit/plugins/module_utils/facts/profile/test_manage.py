@@ -9,11 +9,11 @@ import itertools
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import (
-    COMM,
     ROLES,
     Facts,
     Wish,
@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_
 GPUS, NVSWITCHES, PROFILES, SCRATCH = (0, 8), (0, 6), ("unknown", "nd96asr_v4"), (0, 3)
 DISKS = ((), ("Samsung SSD 980 (nvme0n1)",))
 DECLARED = ((), ("profile", "nccl"), ("gpu_settings",), ("nvme_scratch", "profile"))
-ASKED = {(): (), ("all",): (), ("pyxis", "enroot"): ("enroot", "pyxis"), ("comm", "health"): COMM}
+ASKED = {(): (), ("all",): (), ("pyxis", "enroot"): ("enroot", "pyxis"), ("comm", "health"): registry.group("comm")}
 
 
 @pytest.mark.parametrize("anything", [False, True])

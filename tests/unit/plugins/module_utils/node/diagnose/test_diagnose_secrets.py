@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import HIDDEN, hide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.diagnose import processes, secrets
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.diagnose.secrets import Filter, after_cut
 

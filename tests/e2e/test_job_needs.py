@@ -25,7 +25,7 @@ from virtual_machine import remote
 
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.checkpoints import blob_store
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.python_env import env_node
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm import beeond_stand_in
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm.beeond import beeond_stand_in
 from ansible_collections.trainyard.gpu_node.tools.setup import store
 
 pytestmark = pytest.mark.soak

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = "tests/unit/plugins/module_utils/health/node/test_healthy_runs.py"
+RUNS = "tests/unit/plugins/module_utils/health/checks/test_healthy_runs.py"
 
 
 def test_no_healthy_machine_is_turned_away():

@@ -156,7 +156,7 @@ def image(suite: str, lane: str) -> Part:
 
 
 LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
-TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
+TOOLS = ("tests/unit/tools", "tests/unit/playbooks", "tests/unit/deploy")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
 
 PARTS: Tuple[Part, ...] = (

@@ -21,7 +21,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Outcome,
     Remedy,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import Node
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.checks.health_on_simulator import (
+    Node,
+)
 
 CODE = """
 import json, sys

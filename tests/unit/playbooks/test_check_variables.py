@@ -416,6 +416,7 @@ def test_names_that_are_near_and_names_of_others(given, near):
 def test_the_variables_of_the_playbooks_are_all_known():
     texts = [path.read_text(encoding="utf-8") for path in (SOURCE / "playbooks").rglob("*.yml")]
     texts.append((SOURCE / "plugins/plugin_utils/declarations.py").read_text(encoding="utf-8"))
+    texts += [" ".join(("gpu_node_" + one.group, registry.switch(one))) for one in registry.RESOURCES.values()]
     read = {name for text in texts for name in re.findall(r"(?<![\w.])gpu_node_(?!health_\*|health\b)\w+", text)}
     # A group that rolling.yml makes, tags of Azure, and what a role finds out.
     others = {"gpu_node_rolling_failed", "gpu_node_delete_after", "gpu_node_owner"}

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional
 from ..core import declaration, machine
 from ..core import lease as leases
 from ..core.host import Host
-from ..core.lease import Lease, Memory, Phase, Stage
+from ..core.lease import Memory, Phase, Settings, Stage
 from ..core.resource import Misuse, NodeError
 from .status import DONE, NOT_DONE
 from .table import print_json, wrapped
@@ -37,7 +37,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
     now = time.time()
     section = declaration.read(host).get(leases.SECTION)
-    lease = Lease.from_section(section)
+    lease = leases.declared(section)
     if section and lease is None:
         raise NodeError("section {0} of {1}".format(leases.SECTION, declaration.PATH), "it has no time", "run site.yml")
     memory = leases.read(host)
@@ -51,13 +51,13 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     return DONE if stage in (None, Stage.RUNS) else NOT_DONE
 
 
-def _plain(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: float) -> Dict[str, Any]:
+def _plain(lease: Optional[Settings], memory: Memory, stage: Optional[Stage], now: float) -> Dict[str, Any]:
     if lease is None or stage is None:
         return {"stage": None}
     return {
         "stage": stage.value,
-        "until": leases.utc(lease.until),
-        "left_seconds": round(lease.until - now),
+        "until": leases.utc(lease.ends),
+        "left_seconds": round(lease.ends - now),
         "reset": lease.reset,
         "on_expiry": list(lease.on_expiry),
         "reservation": memory.reserved or None,
@@ -66,10 +66,10 @@ def _plain(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: 
     }
 
 
-def _lines(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: float, known: bool) -> List[str]:
+def _lines(lease: Optional[Settings], memory: Memory, stage: Optional[Stage], now: float, known: bool) -> List[str]:
     if lease is None or stage is None:
         return ["this node has no lease"]
-    end = leases.utc(lease.until)
+    end = leases.utc(lease.ends)
     if stage is Stage.RUNS:
         found = ["it ends at {0}, in {1}".format(end, leases.left(lease, now))]
         held = "reservation {0} of Slurm lets no job outlive it".format(memory.reserved)

@@ -16,9 +16,10 @@ import math
 import time
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
-from . import moment
+from . import moment, program_words
 from .frozen import frozen, plain, replaced
 from .host import Host
+from .options import of_section, option, options
 from .resource import NodeError
 
 SECTION = "node_lease"
@@ -47,30 +48,60 @@ def seconds(text: str) -> float:
     return found.seconds
 
 
-@frozen
-class Lease:
-    """What was declared. ``on_expiry``: a program with its arguments, run at the end."""
+@options
+class Settings:
+    """The options that the node needs. What a section does not ask for is not done: a reset least of all."""
 
-    until: float
-    reset: bool = True
-    on_expiry: Tuple[str, ...] = ()
-    reservation: bool = True
-    motd: bool = True
-    slurm_node: str = ""
+    until: str = option(
+        "",
+        [
+            "Until when this node may be used, with the time zone, such as V(2026-12-01T18:00Z). Quote it in YAML.",
+            "Empty is no lease: one that was declared before is taken away.",
+        ],
+    )
+    reset: bool = option(
+        True,
+        "Take away at the end what converges made, as C(reset.yml) does. The data on the scratch are lost then.",
+        unset=False,
+    )
+    on_expiry: Tuple[str, ...] = option(
+        (),
+        "Program with its arguments that is run as root at the end, without a shell, after the reset. It is run again "
+        "until it ends with status 0.",
+        form=(
+            r"[^\x00-\x1f\x7f]+",
+            "word of a command",
+            "give each word by itself, as " + program_words.EXAMPLE,
+        ),
+        example=["/usr/bin/jetpack", "shutdown"],
+        private=True,
+    )
+    reservation: bool = option(
+        True,
+        "Reserve the node in Slurm from the end on (flag MAINT), so that no job starts that would outlive the lease.",
+        unset=False,
+    )
+    motd: bool = option(True, "Tell users at login (C(/etc/motd.d)) during the last 7 days.", unset=False)
+    slurm_node: str = option(
+        "",
+        "Its NodeName, where that is not the name of slurm.conf for this host.",
+        form=(r"|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", "NodeName of Slurm", "give one node"),
+    )
 
-    @classmethod
-    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Optional[Lease]:
-        """None: there is no lease, or none that can be understood; a person may have edited it."""
-        given = section or {}
-        try:
-            until = seconds(str(given.get("until") or ""))
-        except NodeError:
-            return None
-        words = given.get("on_expiry")
-        program = tuple(str(one) for one in words) if isinstance(words, (list, tuple)) else ()
-        # What is not told is not done: a reset least of all.
-        switches = {name: given.get(name) is True for name in ("reset", "reservation", "motd")}
-        return cls(until, on_expiry=program, slurm_node=str(given.get("slurm_node") or ""), **switches)
+    @property
+    def ends(self) -> float:
+        """:raises NodeError: it is no time with a zone."""
+        return seconds(self.until)
+
+
+def declared(section: Optional[Mapping[str, Any]]) -> Optional[Settings]:
+    """Pure. None: there is no lease, or its end is no time; an administrator may have edited it."""
+    found = of_section(Settings, section)
+    try:
+        seconds(found.until)
+    except NodeError:
+        return None
+    return found
 
 
 class Phase(enum.Enum):
@@ -217,21 +248,21 @@ class Stage(enum.Enum):
     HANDED_BACK = "handed_back"
 
 
-def stage(lease: Lease, memory: Memory, machine: Optional[str], now: float, clock_is_right: bool) -> Stage:
+def stage(lease: Settings, memory: Memory, machine: Optional[str], now: float, clock_is_right: bool) -> Stage:
     """A lease that ended stays ended, whatever the clock says later: only a new end extends it. Pure."""
-    known = bool(machine) and memory.machine == machine and memory.until == lease.until
-    if now < lease.until and not (known and memory.phase is not Phase.NONE):
+    known = bool(machine) and memory.machine == machine and memory.until == lease.ends
+    if now < lease.ends and not (known and memory.phase is not Phase.NONE):
         return Stage.RUNS
-    if not known or not 0 < memory.seen < lease.until:
+    if not known or not 0 < memory.seen < lease.ends:
         return Stage.NEVER_RAN
     if memory.phase is Phase.HANDED_BACK:
         return Stage.HANDED_BACK
     return Stage.ENDED if clock_is_right or memory.phase is not Phase.NONE else Stage.UNSURE
 
 
-def threshold(lease: Lease, now: float) -> Optional[int]:
+def threshold(lease: Settings, now: float) -> Optional[int]:
     """The least number of days of ``WARN_DAYS`` that are left or fewer; None: there are more. Pure."""
-    left = (lease.until - now) / DAY_SECONDS
+    left = (lease.ends - now) / DAY_SECONDS
     return min((one for one in WARN_DAYS if left <= one), default=None)
 
 
@@ -241,9 +272,9 @@ def utc(when: float) -> str:
     return found.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def left(lease: Lease, now: float) -> str:
+def left(lease: Settings, now: float) -> str:
     """How long it still is, in words. Pure."""
-    hours = int((lease.until - now) // 3600)
+    hours = int((lease.ends - now) // 3600)
     if hours < 0:
         return "it is over"
     days, hours = divmod(hours, 24)

@@ -89,7 +89,8 @@ class Option:
     makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
     ``name``: what users call it, where the field is called otherwise. ``secret``: a URL that may hold an access key,
     which no output shows; ``key``: a text that is a key as a whole. ``private``: its value may contain an access key,
-    and only root can read it where it is declared (:mod:`.declaration`). ``once``: it counts for the run in which it is
+    and only root can read it where it is declared (:mod:`.declaration`). ``unset``: what a node assumes if its section
+    lacks the option or has an invalid value, if that is not ``default``. ``once``: it counts for the run in which it is
     given, and is never declared. ``read``: makes the field's value of what a user gave. ``per_host``: a list with an
     entry for each host, which a role makes of variables that each host has (:mod:`.per_host`). ``field`` is filled in
     by :func:`described`.
@@ -113,6 +114,7 @@ class Option:
     secret: bool = False
     key: bool = False
     private: bool = False
+    unset: Any = None
     once: bool = False
     read: Optional[Callable[[Any], Any]] = None
     per_host: bool = False
@@ -241,8 +243,8 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
 
 def of_section(cls: Type[Class], section: Optional[Mapping[str, Any]]) -> Class:
     """Pure. The options as a section of the declaration has them, for what runs on a node and must not fail if an
-    administrator has edited the section. An invalid value is replaced by the option's default; if the option is a set
-    of choices, only its unknown entries are dropped. :func:`invalid` reports both."""
+    administrator has edited the section. An invalid value is replaced by the option's ``unset``, or its default; if the
+    option is a set of choices, only its unknown entries are dropped. :func:`invalid` reports both."""
     return cls(**_of_section(cls, section)[0])
 
 
@@ -255,6 +257,8 @@ def _of_section(cls: type, section: Optional[Mapping[str, Any]]) -> Tuple[Dict[s
     fields: Dict[str, Any] = {}
     wrong: List[NodeError] = []
     for name, one in described(cls).items():
+        if one.unset is not None:
+            fields[one.field] = one.unset
         value = (section or {}).get(name)
         if value is None or one.kind == "state":
             continue

@@ -48,7 +48,7 @@ _REGISTRATIONS = (
     Registration("image", enabled=True, any_machine=True),
     Registration("node_profile", enabled=True, any_machine=True),
     # First, so that an undo removes it last: what hands a node back must outlive what it removes.
-    Registration("node_lease", enabled_by=("node_lease_until", "node_lease_state")),
+    Registration("node_lease", enabled_by=("node_lease_until", "node_lease_state"), settings="core.lease"),
     Registration("nvme_scratch", enabled=True, at_boot=True),
     # Before gres.conf, which lists the GPUs as they are divided, and before the settings, which a GPU loses when its
     # MIG mode changes. Instances may have other device files after a boot, and slurmd ends at one that is missing.

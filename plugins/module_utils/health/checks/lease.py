@@ -25,14 +25,14 @@ def look(evidence: Evidence) -> Optional[Seen]:
     from ...core import lease as leases
     from ...core import machine
 
-    lease = leases.Lease.from_section(section)
+    lease = leases.declared(section)
     if lease is None:
         return "wrong", "", "", None, ""
     now, memory = time.time(), leases.read(evidence.host)
     right = leases.confirmed(memory, leases.clocks(evidence.host, now))
     stage = leases.stage(lease, memory, machine.identity(evidence.host), now, right)
     days = leases.threshold(lease, now)
-    return stage.value, leases.utc(lease.until), leases.left(lease, now), days, memory.why
+    return stage.value, leases.utc(lease.ends), leases.left(lease, now), days, memory.why
 
 
 def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:

@@ -19,7 +19,7 @@ from ...core import declaration, machine, managed_files, secrets
 from ...core import lease as leases
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
-from ...core.lease import Lease, Memory, Phase, Stage
+from ...core.lease import Memory, Phase, Settings, Stage
 from ...core.managed_files import MARK
 from ...core.resource import NodeError
 from ...health.checks import clock_synchronised
@@ -58,10 +58,10 @@ def reservation_name(node: str) -> str:
     return "gpu_node_lease_" + re.sub(r"[^A-Za-z0-9_.-]", "_", node)
 
 
-def motd(lease: Lease) -> str:
+def motd(lease: Settings) -> str:
     """A managed file has its mark in one of the first lines."""
     text = "The lease of this GPU node ends at {0}; no job outlives that.\n({1})\n"
-    return text.format(leases.utc(lease.until), MARK)
+    return text.format(leases.utc(lease.ends), MARK)
 
 
 def clock_is_right(host: Host) -> bool:
@@ -100,7 +100,7 @@ class Follower:
         """:raises NodeError: the declaration cannot be read, or nothing can be written down."""
         with self.host.lock(LOCK, _LOCK_SECONDS):
             declared = declaration.read(self.host)
-            lease = Lease.from_section(declared.get(leases.SECTION))
+            lease = leases.declared(declared.get(leases.SECTION))
             memory = leases.read(self.host)
             if lease is None:
                 return Report("none", memory)
@@ -112,7 +112,7 @@ class Follower:
             right = self._right(self.host) and leases.confirmed(memory, clocks)
             stage = leases.stage(lease, memory, here, now, right)
             slurm = self._slurm(declared, lease)
-            end = leases.utc(lease.until)
+            end = leases.utc(lease.ends)
             if stage is Stage.RUNS:
                 memory = self._runs(lease, memory, here, slurm)
             elif stage is Stage.ENDED or (stage is Stage.HANDED_BACK and lease.reset):
@@ -121,7 +121,7 @@ class Follower:
                 self._say((_NEVER_RAN if stage is Stage.NEVER_RAN else _UNSURE).format(end))
             return Report(stage.value, memory, tuple(self._notes))
 
-    def _slurm(self, declared: Mapping[str, Mapping[str, Any]], lease: Lease) -> Slurm:
+    def _slurm(self, declared: Mapping[str, Mapping[str, Any]], lease: Settings) -> Slurm:
         found = on_node.slurm_of(self.host, declared)
         return Slurm(self.host, lease.slurm_node or found.node, found.program, self._pause)
 
@@ -132,13 +132,13 @@ class Follower:
 
     # Until the end ----------------------------------------------------------------------------------------
 
-    def _runs(self, lease: Lease, before: Memory, here: str, slurm: Slurm) -> Memory:
+    def _runs(self, lease: Settings, before: Memory, here: str, slurm: Slurm) -> Memory:
         now = self._clock()
         memory = before if before.machine == here else Memory(here)
         if not memory.clock.boot:
             memory = leases.ticked(memory, leases.clocks(self.host, now, self._running))
-        if memory.until != lease.until:
-            memory = replaced(memory, until=lease.until, warned=())
+        if memory.until != lease.ends:
+            memory = replaced(memory, until=lease.ends, warned=())
         if memory.phase is not Phase.NONE:  # it was extended after its end
             memory = self._resumed(memory, slurm)
         # What was seen a moment ago need not be written again.
@@ -147,7 +147,7 @@ class Follower:
         memory = self._keep(memory, before)
         return self._keep(self._warned(lease, self._reserved(lease, memory, slurm, now), now), memory)
 
-    def _reserved(self, lease: Lease, memory: Memory, slurm: Slurm, now: float) -> Memory:
+    def _reserved(self, lease: Settings, memory: Memory, slurm: Slurm, now: float) -> Memory:
         try:
             if out_of_service.node_of(self.host, slurm) is None:
                 return replaced(memory, reserved="")
@@ -160,15 +160,15 @@ class Follower:
             if told is not None and not is_ours(told, slurm.node):
                 self._say("reservation {0}: it is not of this lease, and stays as it is".format(name))
                 return replaced(memory, reserved="")
-            if lease.until - now > _SOON_SECONDS and (told is None or starts(told) != int(lease.until)):
-                slurm.reserve(name, lease.until, told is None)
-                self._say("reservation {0} of Slurm: from {1} on".format(name, leases.utc(lease.until)))
+            if lease.ends - now > _SOON_SECONDS and (told is None or starts(told) != int(lease.ends)):
+                slurm.reserve(name, lease.ends, told is None)
+                self._say("reservation {0} of Slurm: from {1} on".format(name, leases.utc(lease.ends)))
             return replaced(memory, reserved=name, why="")
         except NodeError as error:
             self._say(str(error))
             return replaced(memory, why="the reservation of Slurm is missing: {0}".format(error.reason))
 
-    def _warned(self, lease: Lease, memory: Memory, now: float) -> Memory:
+    def _warned(self, lease: Settings, memory: Memory, now: float) -> Memory:
         days = leases.threshold(lease, now)
         if days is None or not lease.motd:
             if managed_files.look(self.host, MOTD).ours:
@@ -180,7 +180,7 @@ class Follower:
         if days is None or days in memory.warned:
             return memory
         text = "the lease of this GPU node ends in {0}, at {1}; no job outlives that"
-        self._wall(text.format(leases.left(lease, now), leases.utc(lease.until)))
+        self._wall(text.format(leases.left(lease, now), leases.utc(lease.ends)))
         return replaced(memory, warned=tuple(one for one in leases.WARN_DAYS if one >= days))
 
     def _wall(self, text: str) -> None:
@@ -202,20 +202,20 @@ class Follower:
 
     # At the end -------------------------------------------------------------------------------------------
 
-    def _ends(self, lease: Lease, memory: Memory, slurm: Slurm) -> Memory:
+    def _ends(self, lease: Settings, memory: Memory, slurm: Slurm) -> Memory:
         try:
             return self._steps(lease, memory, slurm)
         except NodeError as error:
             return self._waits(leases.read(self.host), str(error))  # some of the steps were done
 
-    def _steps(self, lease: Lease, memory: Memory, slurm: Slurm) -> Memory:
+    def _steps(self, lease: Settings, memory: Memory, slurm: Slurm) -> Memory:
         # Also in a later run: somebody may have resumed the node.
-        reason = drain.reason_text("{0}it ended at {1}".format(drain.LEASE, leases.utc(lease.until)))
+        reason = drain.reason_text("{0}it ended at {1}".format(drain.LEASE, leases.utc(lease.ends)))
         out = out_of_service.take_out(self.host, slurm, reason)
         if out.drained:
             self._say("the lease ended: the node is drained")
         if memory.phase is Phase.NONE:
-            self._wall("the lease of this GPU node ended at {0}".format(leases.utc(lease.until)))
+            self._wall("the lease of this GPU node ended at {0}".format(leases.utc(lease.ends)))
             memory = self._keep(replaced(memory, phase=Phase.ENDED), memory)
         if out.why:
             return self._waits(memory, out.why)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 from ...core import lease, timer_unit
 from ...core.frozen import replaced
 from ...core.lease import Phase
 from ...core.managed_files import RemoveFile, Wanted
-from ...core.options import private
+from ...core.options import as_section, private
 from ...core.resource import Action, Plan, Refusal
 from ...core.timer_plan import absent, present
 from ...facts.nvml.binding import RUNTIME
@@ -38,13 +38,19 @@ def plan(state: State, desired: Desired) -> Plan:
     if not desired.present or not desired.until:
         return _gone(state, desired)
     if desired.ends <= state.now:
-        if lease.Lease.from_section(state.declared) == lease.Lease.from_section(desired.section()):
+        if _same(lease.declared(state.declared), desired):
             note = "the lease ended at {0}; 'gpunode lease' tells how far the hand-back is"
             return Plan(notes=(note.format(lease.utc(desired.ends)),))
         reason = "it is over already, and this machine would be taken out of service at once"
         return Plan(refusals=(Refusal("option until: " + desired.until, reason, "give a later time"),))
     found = present(
-        UNIT, state.files, state.declared, state.timer, wanted(), desired.section(), private=private(Desired)
+        UNIT,
+        state.files,
+        state.declared,
+        state.timer,
+        wanted(),
+        as_section(lease.Settings, desired),
+        private=private(Desired),
     )
     if found.refusals:
         return found
@@ -57,6 +63,14 @@ def plan(state: State, desired: Desired) -> Plan:
         return found
     # Before the timer: its first look may be the first one after the end.
     return replaced(found, actions=(Remember(desired.ends), *found.actions))
+
+
+def _same(declared: Optional[lease.Settings], desired: Desired) -> bool:
+    """The same moment may be written with another zone."""
+    if declared is None or declared.ends != desired.ends:
+        return False
+    wanted = as_section(lease.Settings, replaced(desired, until=declared.until))
+    return as_section(lease.Settings, declared) == wanted
 
 
 def _gone(state: State, desired: Desired) -> Plan:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import pathlib
 
 import pytest
 from hypothesis import given
@@ -24,12 +26,17 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
 
+LIBRARY = pathlib.Path(host.__file__).resolve().parents[1]
 SECTIONS = tuple(one.name for one in registry.RESOURCES.values() if one.settings)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=4,
 )
+
+
+def missing(one):
+    return one.default if one.unset is None else one.unset
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -46,7 +53,7 @@ def test_no_section_stops_what_reads_it(section, data):
     assert of_section(cls, json.loads(json.dumps(as_section(cls, found)))) == of_section(cls, as_section(cls, found))
     for name, one in described(cls).items():
         if content.get(name) is None:
-            assert getattr(found, one.field) == one.default
+            assert getattr(found, one.field) == missing(one)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -64,7 +71,7 @@ def test_the_node_refuses_the_values_that_a_converge_refuses(section):
                 of(cls, {name: value})
             assert [error.thing for error in invalid(cls, {name: value})] == ["option " + name], value
             empty = one.kind == "list" and one.choices and isinstance(value, list)
-            assert getattr(of_section(cls, {name: value}), one.field) == (() if empty else one.default)
+            assert getattr(of_section(cls, {name: value}), one.field) == (() if empty else missing(one))
 
 
 def test_unknown_entries_of_a_set_of_choices_are_dropped_and_no_others_take_their_place():
@@ -90,3 +97,43 @@ def test_drift_reports_an_invalid_option_and_its_valid_neighbour_is_silent(secti
     ]
     valid = as_section(drift.settings_of(section), drift.settings_of(section)())
     assert drift.look(Evidence(node, {section: valid}, {})).invalid == ()
+
+
+# Of the settings of GPUs.
+UNFINISHED = {"gpus.settings.wish.Settings", "gpus.settings.wish.Wish"}
+
+
+def classes_of(options):
+    """The classes of which these options consist: with bases, and with the options of an option."""
+    found = {(one.__module__.rpartition("module_utils.")[2], one.__name__) for one in options.__mro__}
+    return found.union(*(classes_of(one.inner) for one in described(options).values() if one.inner is not None))
+
+
+def second_classes(trees, resources):
+    """Pure. The classes that have at least four options of a resource again, and no more fields beside them.
+
+    A step of a plan has the values that it sets; a field whose value is a name takes an option from elsewhere.
+    """
+    known = set().union(*map(classes_of, resources))
+    names = [{one.field for one in described(options).values()} for options in resources]
+    found = []
+    for module, tree in trees.items():
+        for one in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+            lines = [line for line in one.body if isinstance(line, ast.AnnAssign)]
+            fields = {line.target.id for line in lines if not isinstance(line.value, ast.Name)}
+            alike = max(len(fields & options) for options in names)
+            is_step = "Action" in [getattr(base, "id", "") for base in one.bases]
+            if alike >= 4 and 2 * alike >= len(fields) and not is_step and (module, one.name) not in known:
+                found.append("{0}.{1}".format(module, one.name))
+    return sorted(found)
+
+
+def test_no_second_class_has_the_options_of_a_resource():
+    trees = {}
+    for path in LIBRARY.rglob("*.py"):
+        module = ".".join(path.relative_to(LIBRARY).with_suffix("").parts).replace(".__init__", "")
+        trees[module] = ast.parse(path.read_text(encoding="utf-8"))
+    resources = [registry.resource(name).options for name in (*registry.NAMES, *registry.OF_CLUSTER)]
+    assert set(second_classes(trees, resources)) <= UNFINISHED
+    lease = ast.parse("class Lease:\n    until: float\n    reset: bool\n    motd: bool\n    reservation: bool\n")
+    assert second_classes({"core.lease": lease}, resources) == ["core.lease.Lease"]

@@ -21,9 +21,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.lease import (
     DAY_SECONDS,
-    Lease,
     Memory,
     Phase,
+    Settings,
     Stage,
     stage,
 )
@@ -339,7 +339,7 @@ MEMORIES = st.builds(
 
 @given(MEMORIES, st.sampled_from(("a", "b", "", None)), st.floats(END - 10, END + 10), st.booleans())
 def test_only_what_ran_under_the_lease_ends_with_it(memory, machine, now, right):
-    found = stage(Lease(END), memory, machine, now, right)
+    found = stage(Settings(UNTIL), memory, machine, now, right)
     ended = bool(machine) and (memory.machine, memory.until) == (machine, END) and memory.phase is not Phase.NONE
     assert (found is Stage.RUNS) == (now < END and not ended)
     if found in (Stage.ENDED, Stage.HANDED_BACK):
@@ -350,12 +350,14 @@ def test_only_what_ran_under_the_lease_ends_with_it(memory, machine, now, right)
 @pytest.mark.parametrize("phase", [Phase.ENDED, Phase.RESET])
 def test_an_end_that_has_begun_goes_on_when_the_clock_is_uncertain_again(phase):
     memory = Memory(machine="a", until=END, seen=END - 5, phase=phase)
-    assert stage(Lease(END), memory, "a", END + 1, False) is Stage.ENDED
+    assert stage(Settings(UNTIL), memory, "a", END + 1, False) is Stage.ENDED
 
 
 def test_what_was_edited_by_hand_resets_nothing_by_chance(tmp_path):
-    assert Lease.from_section({"until": UNTIL}) == Lease(END, False, (), False, False)
-    assert Lease.from_section({"until": "soon"}) is None is Lease.from_section(None)
+    off = Settings(UNTIL, False, (), False, False)
+    assert leases.declared({"until": UNTIL}) == off
+    assert leases.declared({"until": UNTIL, "reset": "yes", "reservation": 1, "motd": None, "on_expiry": "/x"}) == off
+    assert leases.declared({"until": "soon"}) is None is leases.declared(None)
     host = Host(str(tmp_path))
     leases.write(host, Memory("m", END, 5.0, (7,), "r", Phase.RESET, "w"))
     assert leases.read(host) == Memory("m", END, 5.0, (7,), "r", Phase.RESET, "w")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.main import parser
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import lease, managed_files, timer_unit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.lease import Lease, Memory, Phase
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.lease import Memory, Phase
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     MARKER,
     Files,
@@ -150,8 +150,10 @@ def test_a_lease_that_is_over_is_refused_unless_it_is_in_force_here():
     refused = lease_plan(late, LEASE)
     assert refused.actions == () and "it is over already" in str(refused.refusals[0])
     ended = replaced(applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.units), now=END + 1)
-    told = lease_plan(ended, LEASE)
-    assert told.actions == () and told.refusals == () and "the lease ended at 2040-12-01" in told.notes[0]
+    for until in (UNTIL, "2040-12-01T19:00+01:00"):
+        told = lease_plan(ended, replaced(LEASE, until=until))
+        assert told.actions == () and told.refusals == () and "the lease ended at 2040-12-01" in told.notes[0]
+    assert lease_plan(ended, replaced(LEASE, reset=not LEASE.reset)).refusals
 
 
 def test_a_machine_that_cannot_be_told_apart_is_told_that_nothing_will_be_reset():
@@ -192,8 +194,9 @@ def test_what_is_declared_is_what_the_commands_read():
     wanted = of(cleanup.Desired, {"kinds": ["tmp_files"], "tmp_days": 2, "beside_jobs": False, "cache_days": 5})
     read = of_section(Settings, as_section(Settings, wanted))
     assert read == Settings(("tmp_files",), cache_days=5, tmp_days=2, beside_jobs=False)
-    lease = of(node_lease.Desired, {"until": UNTIL, "on_expiry": ["/bin/x", "y"], "motd": False, "slurm_node": "n1"})
-    assert Lease.from_section(lease.section()) == Lease(END, True, ("/bin/x", "y"), True, False, "n1")
+    wanted = of(node_lease.Desired, {"until": UNTIL, "on_expiry": ["/bin/x", "y"], "motd": False, "slurm_node": "n1"})
+    read = lease.declared(as_section(lease.Settings, wanted))
+    assert read == lease.Settings(UNTIL, True, ("/bin/x", "y"), True, False, "n1") and read.ends == END
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def copy(folder: Path) -> Path:
         "deploy",
         "galaxy.yml",
         "README.md",
+        ".gitattributes",
     ):
         there = top / name
         there.parent.mkdir(parents=True, exist_ok=True)

@@ -8,10 +8,8 @@ For front ends, beside the record of the resource:
 - ``converge_declared(host, check_mode)`` makes the scratch that /etc/gpu_node/node.json declares; None: it has none.
 - ``status(host)`` tells what there is, as a JSON-able dict.
 
-The parts: ``observe`` looks, after ``waiting`` for disks that are late; ``classify`` decides what a disk is (blank,
-ours, another owner's) and ``remains`` whether what is ours may go; ``selection``, ``standing``, ``building`` and
-``mounting`` answer one question each for ``plan``, which is pure, and ``whole`` adds the tools and the boot unit to it;
-``apply`` acts, and ``writer`` does what writes to a device.
+The parts: ``observe`` looks, after ``waiting`` for disks that are late; ``plan`` is pure, and lists the files that a
+request passes; ``apply`` acts, and ``writer`` does what writes to a device.
 """
 
 from __future__ import annotations
@@ -27,10 +25,11 @@ from ...core.run import run
 from ...core.units import size
 from . import view
 from .apply import STEPS
-from .options import Desired
-from .types import SECTION, Found, State
+from .options import SECTION, Desired
+from .plan import plan
+from .tools import takes_away, unit_of
+from .types import Found, State
 from .waiting import look, look_now
-from .whole import plan, plan_without_unit, takes_away, unit_of
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "status", "view"]
 
@@ -38,7 +37,7 @@ __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "status
 def _look(host: Host, desired: Desired) -> Found:
     """Slurm is asked for the jobs here only if the scratch is to be taken away."""
     found = look(host, desired)
-    if not takes_away(plan_without_unit(found, desired), desired):
+    if not takes_away(plan(found, desired, unit=False), desired):
         return found
     from ...slurm import on_node  # loaded only where it is wanted
 
@@ -93,7 +92,8 @@ def _declared(host: Host) -> Optional[Desired]:
 def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[Found]]:
     """What the boot unit runs: the scratch alone."""
     desired = _declared(host)
-    return None if desired is None else run(host, replaced(RESOURCE, plan=plan_without_unit), desired, check_mode)
+    alone = replaced(RESOURCE, plan=lambda found, desired: plan(found, desired, unit=False))
+    return None if desired is None else run(host, alone, desired, check_mode)
 
 
 def _job_folders(host: Host) -> List[str]:
@@ -139,7 +139,7 @@ def status(host: Host) -> Dict[str, Any]:
             "skipped": None,
         }
     found = look_now(host, desired)
-    planned = plan_without_unit(found, desired)
+    planned = plan(found, desired, unit=False)
     return {
         "declared": True,
         "scratch": view.facts(found.scratch, desired),

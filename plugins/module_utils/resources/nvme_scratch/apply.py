@@ -15,7 +15,7 @@ from ...core.host import Host
 from ...core.node_packages import distribution
 from ...core.resource import Action, NodeError, Step
 from ...facts.scratch import record
-from . import fstab, mounted, mounting, observe, users
+from . import fstab, mount, mount_options, mounted, observe, users
 from .actions import (
     AssembleArray,
     CheckDisks,
@@ -34,10 +34,9 @@ from .actions import (
     Unmount,
     WriteRecord,
 )
-from .classify import tell
 from .devices import array_path, disk_path
+from .erase import repair
 from .options import Desired
-from .remains import repair
 from .types import FSTAB_PATH, array_form, filesystem_form
 from .writer import Writer
 
@@ -96,7 +95,7 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
     device = _device(host, action.array_uuid, action.serial)
     if action.remount:
         # With a device mount(8) replaces all options; without one it adds to the existing options.
-        options = ",".join(("remount", *mounting.for_remount(action.options)))
+        options = ",".join(("remount", *mount_options.for_remount(action.options)))
         done = host.run(["mount", "-o", options, device, action.mount_point], _limit(desired), accept=(0, 32))
         if done.returncode != 0:
             raise NodeError(
@@ -109,7 +108,7 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
             )
         return
     seen = observe.filesystem(host, device)
-    others = [tell(one) for one in observe.signatures(host, device) if one.uuid != action.filesystem_uuid]
+    others = [str(one) for one in observe.signatures(host, device) if one.uuid != action.filesystem_uuid]
     ours = seen is not None and seen.uuid == action.filesystem_uuid
     if others:
         # A repair, or the log of our file system, would write over a file system of another owner.
@@ -149,7 +148,7 @@ def _set_root(host: Host, action: SetRoot, dummy: Desired) -> None:
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        told = mounting.shut_down(action.mount_point)
+        told = mount.shut_down(action.mount_point)
         raise NodeError(told.thing, told.reason, told.remedy) from error
     try:
         if not os.path.ismount(path):

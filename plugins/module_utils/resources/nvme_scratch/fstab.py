@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
-from .types import MARKER_OPTION, canonical, filesystem_form
+from .options import MARKER_OPTION
+from .types import canonical, filesystem_form
 
 
 @frozen
 class Line:
-    """One entry; ``number`` counts from 0, ``text`` is the line without its end."""
+    """One entry; ``number`` counts from 0, ``text`` is the line without its end. ``uuid``: of its file system."""
 
     number: int
     text: str
     source: str
     mount_point: str
     options: Tuple[str, ...]
+    uuid: Optional[str] = None
 
 
 def unescape(text: str) -> str:
@@ -28,18 +30,10 @@ def unescape(text: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def escape(text: str) -> str:
-    return re.sub(r"[\s\\#]", lambda match: "\\{0:03o}".format(ord(match.group(0))), text)
-
-
-def _split(text: str) -> List[str]:
-    # Only a line feed ends a line; str.splitlines would also break at form feeds and the like.
-    return text.split("\n")
-
-
 def entries(text: Optional[str]) -> Tuple[Line, ...]:
     found = []
-    for number, raw in enumerate(_split(text or "")):
+    # Only a line feed ends a line; str.splitlines would also break at form feeds and the like.
+    for number, raw in enumerate((text or "").split("\n")):
         fields = raw.split()
         if len(fields) < 2 or fields[0].startswith("#"):
             continue
@@ -47,29 +41,23 @@ def entries(text: Optional[str]) -> Tuple[Line, ...]:
         if len(mount_point) > 1:
             mount_point = mount_point.rstrip("/") or "/"
         options = tuple(fields[3].split(",")) if len(fields) > 3 else ()
-        found.append(Line(number, raw, unescape(fields[0]), mount_point, options))
+        source = unescape(fields[0])
+        name = next((source[len(one) :] for one in ("UUID=", "/dev/disk/by-uuid/") if source.startswith(one)), None)
+        uuid = None if name is None else canonical(name.strip('"'))
+        found.append(Line(number, raw, source, mount_point, options, uuid))
     return tuple(found)
-
-
-def source_uuid(line: Line) -> Optional[str]:
-    source = line.source
-    for prefix in ("UUID=", "/dev/disk/by-uuid/"):
-        if source.startswith(prefix):
-            return canonical(source[len(prefix) :].strip('"'))
-    return None
 
 
 def is_ours(line: Line, mount_point: str, filesystem_uuids: Sequence[str]) -> bool:
     """It bears our marker, or mounts a file system that we made where we mount it."""
     if MARKER_OPTION in line.options:
         return True
-    return line.mount_point == mount_point and source_uuid(line) in filesystem_uuids
+    return line.mount_point == mount_point and line.uuid in filesystem_uuids
 
 
 def wanted(filesystem_uuid: str, mount_point: str, filesystem: str, options: Sequence[str]) -> str:
-    return "UUID={0} {1} {2} {3} 0 0".format(
-        filesystem_form(filesystem_uuid), escape(mount_point), filesystem, ",".join(options)
-    )
+    place = re.sub(r"[\s\\#]", lambda match: "\\{0:03o}".format(ord(match.group(0))), mount_point)
+    return "UUID={0} {1} {2} {3} 0 0".format(filesystem_form(filesystem_uuid), place, filesystem, ",".join(options))
 
 
 def edit(text: Optional[str], line: Optional[str], mount_point: str, filesystem_uuids: Sequence[str]) -> str:
@@ -78,7 +66,7 @@ def edit(text: Optional[str], line: Optional[str], mount_point: str, filesystem_
     The first line of ours is replaced where it stands, further ones go. A text that does not end with a line
     feed does not get one: our line then is the last one without it, and taking it out gives the old text back.
     """
-    lines = _split(text or "")
+    lines = (text or "").split("\n")
     ours = [entry.number for entry in entries(text) if is_ours(entry, mount_point, filesystem_uuids)]
     if line is not None and ours:
         lines[ours.pop(0)] = line

@@ -17,7 +17,8 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts.scratch import disks as sysfs
 from ...facts.scratch import record
-from . import mounted, parse, proof, selection, superblock
+from . import mounted, parse, proof, superblock
+from .disks import judge
 from .options import Desired
 from .types import FSTAB_PATH, Array, Disk, Filesystem, Member, Mount, Signature, State, canonical
 
@@ -200,7 +201,7 @@ def observe(host: Host, desired: Desired) -> State:
     for turn in range(LOOKS):
         before = before if turn == 0 else mounted.mounts(host)
         state = _look(host, desired, before, places)
-        names = {disk.name for disk in selection.select(state, desired)}
+        names = {one.disk.name for one in judge(state, desired).chosen}
         if mounted.concern(mounted.mounts(host), places, names) == mounted.concern(before, places, names):
             this_machine = machine.identity(host)
             own, others = record.of_machine(found_record, this_machine)

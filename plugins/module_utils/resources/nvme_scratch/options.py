@@ -13,7 +13,10 @@ from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.mounts import ADOPTED, SCRATCH
 from ...core.options import described, option, options, state
 from ...core.resource import NodeError
-from .types import MARKER_OPTION, SECTION
+
+SECTION = "nvme_scratch"
+# An option that mount(8) ignores; it marks our line in fstab.
+MARKER_OPTION = "x-gpu-node.scratch"
 
 # XFS keeps 12 bytes for a label, ext4 16.
 LABEL_BYTES = {"xfs": 12, "ext4": 16}

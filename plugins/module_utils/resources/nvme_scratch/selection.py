@@ -1,88 +1,73 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which disks are scratch material, and are they the expected ones? Pure."""
+"""Which disks are scratch material: what is wrong with the choice, and which other disks could be named. Pure."""
 
 from __future__ import annotations
 
-from typing import List, Tuple
+import glob
+import json
+from typing import Dict, List, Sequence, Tuple
 
-from ...core.resource import Refusal
-from . import listing
-from .classify import system
-from .options import REBUILD, Desired
-from .types import Disk, State
-
-
-def select(state: State, desired: Desired) -> Tuple[Disk, ...]:
-    """The disks that fit at least one criterion, ordered by serial so that kernel names do not matter."""
-    chosen = [
-        disk
-        for disk in state.disks
-        if (desired.matches_model(disk.model) and system(disk, state) is None)
-        or disk.serial in desired.serials
-        or set(disk.aliases) & set(desired.devices)
-    ]
-    return tuple(sorted(chosen, key=lambda disk: (disk.serial, disk.name)))
+from ...core.resource import Plan, Refusal
+from ...core.units import size
+from .builds import Left
+from .options import REBUILD, SECTION
+from .types import JudgedDisk, Node
 
 
-def left_out(state: State, desired: Desired) -> Tuple[str, ...]:
-    """Notes on disks of a named model that belong to the operating system."""
-    chosen = select(state, desired)
-    found = [system(disk, state) for disk in state.disks if desired.matches_model(disk.model) and disk not in chosen]
-    return tuple("Left out: {0}: {1}.".format(one.thing, one.reason) for one in found if one is not None)
-
-
-def refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
-    """What is wrong with the choice itself: disks named that are not there, or that cannot be told apart."""
+def wrong_choice(node: Node) -> Tuple[Refusal, ...]:
+    """Accounts and disks that are named and not here, and disks that cannot be told apart."""
+    state, desired = node.state, node.desired
+    section = state.declared.get(SECTION)
+    declared = section if isinstance(section, dict) else {}
     found: List[Refusal] = []
+    for what, name, number in (("owner", desired.owner, state.owner), ("group", desired.group, state.group)):
+        # Names of the declaration this node has known: its directory is not up yet.
+        if number is None and declared.get(what) != name:
+            thing = "{0} {1}".format(what, name)
+            found.append(Refusal(thing, "this node does not know it", "create it first, or name another"))
+    serials = [disk.serial for disk in state.disks]
     for serial in desired.serials:
-        if not any(disk.serial == serial for disk in state.disks):
-            found.append(
-                Refusal(
-                    "disk {0}".format(serial),
-                    "it is named in serials but this node has no NVMe disk with that serial number" + _here(state),
-                    "correct serials, or have the disk brought back",
-                )
-            )
+        if serial not in serials:
+            reason = "it is named in serials but this node has no NVMe disk with that serial number" + _here(node)
+            found.append(Refusal("disk " + serial, reason, "correct serials, or have the disk brought back"))
     for device in desired.devices:
         if not any(device in disk.aliases for disk in state.disks):
-            found.append(
-                Refusal(
-                    device,
-                    "it is not a whole NVMe disk of this node" + _here(state),
-                    "name a disk like /dev/disk/by-id/nvme-…",
-                )
-            )
-    chosen = select(state, desired)
-    for serial in sorted({disk.serial for disk in chosen}):
-        same = [disk for disk in state.disks if disk.serial == serial]
+            reason = "it is not a whole NVMe disk of this node" + _here(node)
+            found.append(Refusal(device, reason, "name a disk like /dev/disk/by-id/nvme-…"))
+    for serial in sorted({one.disk.serial for one in node.chosen}):
+        same = [disk.name for disk in state.disks if disk.serial == serial]
         if serial and len(same) > 1:
-            found.append(
-                Refusal(
-                    "serial number {0}".format(serial),
-                    "{0} disks bear it: {1}".format(len(same), ", ".join(disk.name for disk in same)),
-                    "have the disks replaced, or leave both out; they cannot be told apart",
-                )
-            )
+            remedy = "have the disks replaced, or leave both out; they cannot be told apart"
+            reason = "{0} disks bear it: {1}".format(len(same), ", ".join(same))
+            found.append(Refusal("serial number " + serial, reason, remedy))
     return tuple(found)
 
 
-def serials(state: State, desired: Desired) -> Tuple[str, ...]:
-    """The serials to declare: those given, and those that the given device paths stand for today."""
-    named = [disk.serial for disk in state.disks if set(disk.aliases) & set(desired.devices)]
-    return tuple(sorted(set(desired.serials) | set(named)))
+def _here(node: Node) -> str:
+    return "; it has {0}".format(in_words(node, node.disks)) if node.disks else ""
 
 
-def _here(state: State) -> str:
-    return "; it has {0}".format(listing.words(state, state.disks)) if state.disks else ""
+def too_few(node: Node, left: Sequence[Left]) -> Tuple[Refusal, ...]:
+    """Not as many disks as asked for; without a number, fewer than the scratch was built of last.
+
+    Disks that are late or lost for the moment may come back, and a smaller scratch would stand in their place. So
+    fewer are used only when the user says how many there are to be, or that it is to be built anew of what is there.
+    """
+    count = len(node.chosen)
+    if node.desired.count is not None:
+        return () if count == node.desired.count else (wrong_count(node, node.desired.count),)
+    builds = [one.build for one in left]
+    builds += [build for build in node.record.builds if build.finished][-1:]
+    expected = 1 if node.desired.rebuild else max((len(build.serials) for build in builds), default=1)
+    return () if count >= expected else (wrong_count(node, expected),)
 
 
-def wrong_count(state: State, desired: Desired, expected: int) -> Refusal:
-    chosen = select(state, desired)
-    reason = "expected {0}, found {1}: {2}".format(
-        expected, len(chosen), ", ".join("{0} ({1})".format(disk.serial, disk.name) for disk in chosen) or "none"
-    )
+def wrong_count(node: Node, expected: int) -> Refusal:
+    chosen = [one.disk for one in node.chosen]
+    names = ", ".join("{0} ({1})".format(disk.serial, disk.name) for disk in chosen) or "none"
+    reason = "expected {0}, found {1}: {2}".format(expected, len(chosen), names)
     if len(chosen) >= expected:
         remedy = "narrow down models, serials or devices, or set count: {0}, which takes them all".format(len(chosen))
         return Refusal("local NVMe disks", reason, remedy)
@@ -92,10 +77,88 @@ def wrong_count(state: State, desired: Desired, expected: int) -> Refusal:
     remedy = (
         "look for the missing disk (nvme list, kernel log), or {0}; to erase a scratch that was built of more, {1}"
     ).format(other, REBUILD)
-    rest = listing.others(state, chosen)
+    rest = _others(node)
     if rest:
-        reason += "; not named as scratch material: " + listing.words(state, rest)
-    line = listing.offered(state, desired, chosen)
+        reason += "; not named as scratch material: " + in_words(node, rest)
+    line = free_disks(node)
     if line:
         remedy = "if the others are scratch material, set {0}; otherwise {1}".format(line, remedy)
     return Refusal("local NVMe disks", reason, remedy)
+
+
+def no_disk(node: Node) -> Plan:
+    """No disk of this node is to be managed. An earlier declaration follows what is wanted now, or the next boot builds
+    by the old one."""
+    desired = node.desired
+    if desired.count is not None or desired.require_disks:
+        return Plan(refusals=(wrong_count(node, desired.count or 1),))
+    named = ", ".join(desired.models + desired.serials + desired.devices)
+    why = "No NVMe disk fits {0}".format(named) if named else "No NVMe disk is named as scratch material"
+    if not node.disks:
+        why += "; this node has none."
+    else:
+        line = free_disks(node)
+        use = " To use what is free, set {0}.".format(line) if line else ""
+        why = "{0}; this node has {1}.{2}".format(why, in_words(node, node.disks), use)
+    stale = node.declare if SECTION in node.state.declared else ()
+    return Plan(stale, notes=(why,)) if stale else Plan(skipped=why)
+
+
+def in_words(node: Node, disks: Sequence[JudgedDisk]) -> str:
+    """``2 x KIOXIA KCD8 of 3.5 TiB (serials S1, S2); 1 x ... (serial S3): it is mounted at /``."""
+    kinds: Dict[Tuple[str, int, str], List[str]] = {}
+    for one in sorted(disks, key=lambda one: (one.disk.model, one.disk.serial)):
+        why = ": " + one.reason.reason if one.reason is not None else ""
+        if not why and not _alone(node, one):
+            why = ": another disk bears the same serial number"
+        kinds.setdefault((one.disk.model, one.disk.size_bytes, why), []).append(one.disk.serial or "none")
+    return "; ".join(
+        "{0} x {1} of {2} (serial{3} {4}){5}".format(
+            len(serials), model or "unknown model", size(size_bytes), "s" * (len(serials) > 1), ", ".join(serials), why
+        )
+        for (model, size_bytes, why), serials in kinds.items()
+    )
+
+
+def free_disks(node: Node) -> str:
+    """The variable that would make scratch material of the disks that are free, with its value and its place; empty:
+    none is free.
+
+    By models where that names no other disk, as one line then serves all nodes of a kind; it takes the place of a list
+    of which no disk here fits. Serials are added to what is named already; in the variables of a group they are refused
+    on its other nodes. What is pasted has to be enough, so a disk that shares its serial number is not offered, and a
+    model is a pattern that fits only itself.
+    """
+    free = [one.disk for one in _others(node) if one.reason is None and _alone(node, one)]
+    if not free:
+        return ""
+    models = sorted({disk.model for disk in free})
+    rest = {disk.model for disk in node.state.disks if disk not in free}
+    if not node.chosen and all(models) and not rest & set(models):
+        return "nvme_scratch_models: " + json.dumps([glob.escape(model) for model in models])
+    here = {disk.serial for disk in node.state.disks}
+    named = [serial for serial in node.desired.serials if serial in here]
+    serials = json.dumps(named + sorted(disk.serial for disk in free))
+    return "nvme_scratch_serials: {0} for this node alone (host_vars)".format(serials)
+
+
+def _alone(node: Node, one: JudgedDisk) -> bool:
+    return sum(one.disk.serial == other.serial for other in node.state.disks) == 1
+
+
+def _others(node: Node) -> List[JudgedDisk]:
+    names = {one.disk.name for one in node.chosen}
+    return [one for one in node.disks if one.disk.name not in names]
+
+
+def remarks(node: Node) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
+    """Notes on disks of a named model that belong to the operating system, and on serials that no disk here has."""
+    chosen = [one.disk for one in node.chosen]
+    left_out = tuple(
+        "Left out: {0}: {1}.".format(one.system.thing, one.system.reason)
+        for one in node.disks
+        if one.system is not None and node.desired.matches_model(one.disk.model) and one.disk not in chosen
+    )
+    unknown = sorted(set(node.desired.overwrite_serials) - {disk.serial for disk in node.state.disks})
+    note = "No disk of this node has a serial number of overwrite_serials: {0}.".format(", ".join(unknown))
+    return left_out, (note,) if unknown else ()

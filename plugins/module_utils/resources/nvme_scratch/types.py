@@ -9,12 +9,11 @@ from typing import Any, Mapping, Optional, Tuple
 
 from ...core.boot_unit import Seen
 from ...core.frozen import frozen, replaced
+from ...core.resource import Action, Refusal
 from ...facts.scratch.record import Build, Record
+from .options import Desired
 
-SECTION = "nvme_scratch"
 FSTAB_PATH = "/etc/fstab"
-# An option that mount(8) ignores; it marks our line in fstab.
-MARKER_OPTION = "x-gpu-node.scratch"
 
 
 def canonical(uuid: str) -> str:
@@ -32,6 +31,16 @@ def filesystem_form(uuid: str) -> str:
     return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
+PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
+# What a disk contains (JudgedDisk).
+BLANK, UNKNOWN_DATA, OURS, REFUSED = "blank", "unknown data", "ours", "refused"
+
+
+def name_of(array_name: str) -> str:
+    """An md name without its home host (any:scratch is scratch)."""
+    return array_name.split(":", 1)[-1]
+
+
 @frozen
 class Signature:
     """One thing that libblkid recognises on a device; ``uuid`` is canonical, or None."""
@@ -39,6 +48,25 @@ class Signature:
     type: str
     uuid: Optional[str] = None
     label: Optional[str] = None
+
+    def __str__(self) -> str:
+        if self.type in PARTITION_TABLES:
+            return "a partition table ({0})".format(self.type)
+        uuid = self.uuid or ""
+        if self.type == "linux_raid_member":
+            return "a superblock of array {0}".format(array_form(uuid) if len(uuid) == 32 else "of unknown UUID")
+        words = {
+            "LVM2_member": "an LVM physical volume",
+            "zfs_member": "a ZFS label",
+            "crypto_LUKS": "a LUKS volume",
+            "swap": "swap space",
+        }
+        text = words.get(self.type, "{0} data".format(self.type))
+        if self.label:
+            text += " labelled {0!r}".format(self.label)
+        if uuid:
+            text += " with UUID {0}".format(filesystem_form(uuid) if len(uuid) == 32 else uuid)
+        return text
 
 
 @frozen
@@ -254,3 +282,57 @@ class Found:
     unit: Seen
     identity: Identity
     jobs: Tuple[str, ...] = ()
+
+
+@frozen
+class JudgedArray:
+    """``uuid``: what the kernel says, or else all its members. ``build``: ours, with this UUID. ``foreign``: it holds
+    data of another owner. ``blocked``: it cannot be stopped."""
+
+    array: Array
+    uuid: Optional[str]
+    build: Optional[Build]
+    foreign: Optional[Refusal]
+    blocked: Optional[Refusal]
+
+
+@frozen
+class JudgedDisk:
+    """``chosen``: it is scratch material, by the options. ``mark``: the build whose UUID is all that libblkid finds on
+    it. ``content``: BLANK, UNKNOWN_DATA (nothing is recognised, and it is not blank), OURS or REFUSED; ``reason``: why
+    it must not be touched; unknown data may be, if the user consents to their loss by serial. ``build``: ours, by its
+    mark or by its array.
+
+    ``remote``: another machine may use it. ``system``: the operating system is on it. ``in_use``: if it is ours, it
+    cannot be erased now.
+    """
+
+    disk: Disk
+    chosen: bool
+    mark: Optional[Build]
+    build: Optional[Build]
+    content: str
+    reason: Optional[Refusal]
+    remote: Optional[Refusal]
+    system: Optional[Refusal]
+    in_use: Optional[Refusal]
+
+
+@frozen
+class Node:
+    """The judged node. ``chosen`` is ordered by serial, so that kernel names do not matter. ``nothing``: no disk is to
+    be managed here, or was. ``declare``: the step that declares what is desired, where it is not declared yet."""
+
+    state: State
+    desired: Desired
+    record: Record
+    arrays: Tuple[JudgedArray, ...]
+    disks: Tuple[JudgedDisk, ...]
+    chosen: Tuple[JudgedDisk, ...]
+    nothing: bool
+    declare: Tuple[Action, ...]
+
+    @property
+    def known(self) -> Tuple[str, ...]:
+        """The UUIDs of all our file systems."""
+        return tuple(build.filesystem_uuid for build in self.record.builds)

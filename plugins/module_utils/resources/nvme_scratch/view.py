@@ -6,56 +6,48 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from ...facts.scratch.record import Record
-from . import fstab, mounting, selection, standing
-from .classify import Blank, Ours, judge
+from . import fstab, mount
+from .builds import judge_builds
+from .disks import judge
 from .options import Desired
-from .types import Disk, Mount, State, array_form, filesystem_form
+from .types import JudgedDisk, State, array_form, filesystem_form
 
 
-def _content(disk: Disk, state: State) -> str:
-    verdict = judge(disk, state)
-    if isinstance(verdict, Blank):
+def _content(one: JudgedDisk) -> str:
+    if one.reason is not None:
+        return "not ours: {0}".format(one.reason.reason)
+    if one.build is None:
         return "blank"
-    if isinstance(verdict, Ours):
-        uuid = verdict.build.array_uuid
-        return "ours, array {0}".format(array_form(uuid)) if uuid else "ours, file system"
-    return "not ours: {0}".format(verdict.reason)
-
-
-def scratch_mount(state: State, desired: Desired) -> Optional[Mount]:
-    """Where the scratch is: at its mount point, or where an adopted one stands."""
-    names = {disk.name for disk in selection.select(state, desired)}
-    for path in desired.mount_points:
-        mount = mounting.mounted_at(state, path)
-        if mount is not None and mount.disks and (set(mount.disks) <= names or _is_ours(state, mount)):
-            return mount
-    return None
-
-
-def _is_ours(state: State, mount: Mount) -> bool:
-    return any(one.device == mount.device for one in standing.ours(state))
+    uuid = one.build.array_uuid
+    return "ours, array {0}".format(array_form(uuid)) if uuid else "ours, file system"
 
 
 def facts(state: State, desired: Desired) -> Dict[str, Any]:
     """JSON-able, with units in the names."""
-    mount = scratch_mount(state, desired)
-    used = set(mount.disks) if mount is not None else set()
-    chosen = selection.select(state, desired)
-    array = next((a for a in state.arrays if mount is not None and a.name == mount.device), None)
+    node = judge(state, desired)
+    names = {one.disk.name for one in node.chosen}
+    devices = {one.device for one in judge_builds(node)[0]}
+    places = (mount.mounted_at(state, path) for path in desired.mount_points)
+    # Where the scratch is: at its mount point, or where an adopted one is.
+    found = next(
+        (one for one in places if one and one.disks and (set(one.disks) <= names or one.device in devices)), None
+    )
+    used = set(found.disks) if found is not None else set()
+    array = next((a for a in state.arrays if found is not None and a.name == found.device), None)
     seen = array.filesystem if array is not None else None
-    if seen is None and mount is not None:
-        seen = next((disk.filesystem for disk in state.disks if disk.name == mount.device), None)
-    disks: Tuple[Disk, ...] = tuple(d for d in state.disks if d.name in used) or chosen
-    ours = mount is not None and _is_ours(state, mount)
+    if seen is None and found is not None:
+        seen = next((disk.filesystem for disk in state.disks if disk.name == found.device), None)
+    disks = tuple(one for one in node.disks if one.disk.name in used) or node.chosen
+    ours = found is not None and found.device in devices
     return {
-        "mounted": mount is not None,
-        "mount_point": mount.mount_point if mount is not None else None,
-        "device": "/dev/" + mount.device if mount is not None and mount.device else None,
-        "adopted": mount is not None and not ours,
-        "filesystem": mount.filesystem if mount is not None else None,
+        "mounted": found is not None,
+        "mount_point": found.mount_point if found is not None else None,
+        "device": "/dev/" + found.device if found is not None and found.device else None,
+        "adopted": found is not None and not ours,
+        "filesystem": found.filesystem if found is not None else None,
         "filesystem_uuid": filesystem_form(seen.uuid) if seen is not None else None,
         "array_uuid": array_form(array.uuid) if array is not None and array.uuid else None,
         "array_name": array.array_name if array is not None else None,
@@ -64,16 +56,16 @@ def facts(state: State, desired: Desired) -> Dict[str, Any]:
         "stripe_width_bytes": seen.stripe_width_bytes if seen is not None else None,
         "size_bytes": array.size_bytes
         if array is not None
-        else sum(disk.size_bytes for disk in disks if disk.name in used),
+        else sum(one.disk.size_bytes for one in disks if one.disk.name in used),
         "disks": [
             {
-                "serial": d.serial,
-                "name": d.name,
-                "model": d.model,
-                "size_bytes": d.size_bytes,
-                "content": _content(d, state),
+                "serial": one.disk.serial,
+                "name": one.disk.name,
+                "model": one.disk.model,
+                "size_bytes": one.disk.size_bytes,
+                "content": _content(one),
             }
-            for d in sorted(disks, key=lambda disk: disk.serial)
+            for one in sorted(disks, key=lambda one: one.disk.serial)
         ],
     }
 
@@ -83,10 +75,9 @@ def text(state: State, desired: Desired, planned: Tuple[str, ...] = ()) -> str:
     record = state.record or Record()
     known = tuple(build.filesystem_uuid for build in record.builds)
     lines: List[str] = ["disks:"]
-    for disk in sorted(state.disks, key=lambda disk: disk.serial):
-        lines.append(
-            "  {0}: {1}, {2} bytes, {3}".format(disk.serial, disk.model, disk.size_bytes, _content(disk, state))
-        )
+    for one in sorted(judge(state, desired).disks, key=lambda one: one.disk.serial):
+        disk = one.disk
+        lines.append("  {0}: {1}, {2} bytes, {3}".format(disk.serial, disk.model, disk.size_bytes, _content(one)))
     lines.append("arrays:")
     for array in state.arrays:
         uuid = array_form(array.uuid) if array.uuid else "unknown UUID"
@@ -102,8 +93,7 @@ def text(state: State, desired: Desired, planned: Tuple[str, ...] = ()) -> str:
             )
         )
     lines.append("mounts:")
-    for mount in state.mounts:
-        lines.append("  {0}: {1} on {2}".format(mount.mount_point, mount.filesystem, mount.source))
+    lines += ["  {0}: {1} on {2}".format(at.mount_point, at.filesystem, at.source) for at in state.mounts]
     point = state.mount_point
     if point is not None:
         lines.append(

@@ -14,12 +14,12 @@ from ...core.host import Host, uptime_seconds
 from ...core.resource import NodeError
 from ...facts.scratch import record
 from ...facts.scratch.disks import disk_names
-from . import selection
 from .devices import settle
+from .disks import judge
 from .observe import observe, visible_disks
 from .options import Desired
+from .tools import unit_of
 from .types import Found, Identity, State
-from .whole import unit_of
 
 # So long after a boot a controller may still appear (hv_pci brings them one by one).
 BOOT_SECONDS = 600.0
@@ -53,8 +53,8 @@ def wait_for_disks(host: Host, desired: Desired) -> None:
     built_of = set(known.builds[-1].serials) if known is not None and known.builds else set()
     deadline = time.monotonic() + desired.wait_seconds
     while time.monotonic() < deadline:
-        chosen = selection.select(State(disks=visible_disks(host, desired)), desired)
-        here = built_of & {disk.serial for disk in chosen}
+        chosen = judge(State(disks=visible_disks(host, desired)), desired).chosen
+        here = built_of & {one.disk.serial for one in chosen}
         # Other disks may make up the number while one of ours is late. After a deallocation none of them comes back.
         if len(chosen) >= (desired.count or len(built_of)) and here in (set(), built_of):
             return

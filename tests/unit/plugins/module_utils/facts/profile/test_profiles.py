@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import schema
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import is_local
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.classify import REMOTE_MODELS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import REMOTE_MODELS
 
 FOLDER = pathlib.Path(__file__).resolve().parents[6] / "roles" / "node_profile" / "files" / "profiles"
 FILES = sorted(FOLDER.glob("*.yml"))

@@ -357,7 +357,7 @@ class Machine:
             self.arrays["md{0}".format(number)] = (uuid, tuple(roles[role] for role in sorted(roles)))
             number -= 1
         for line in fstab.entries(self.fstab):
-            uuid = fstab.source_uuid(line)
+            uuid = line.uuid
             for device in list(self.arrays) + [d.name for d in self.drives]:
                 volume = self.device_volume(device)
                 sound = volume is not None and not volume.in_progress and not volume.damaged

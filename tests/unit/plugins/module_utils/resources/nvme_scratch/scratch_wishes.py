@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.cases import choose
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Identity
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,6 +25,11 @@ VOLUME = "1" * 32
 OLD_VOLUME = "2" * 32
 SINGLE_VOLUME = "3" * 32
 IDENTITIES = [Identity("d{0:031x}".format(n), "e{0:031x}".format(n)) for n in range(40)]
+
+
+def plan(state, desired, identity):
+    """The decision alone, without tools and boot unit."""
+    return choose(judge(state, desired), identity)
 
 
 _WANTED = {}

@@ -14,19 +14,18 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
     apply,
-    classify,
     devices,
     observe,
     samples,
-    standing,
     writer,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.builds import judge_builds
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Content,
     Filesystem,
@@ -36,7 +35,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scratch_wishes import IDENTITIES, built, wanted
+from scratch_wishes import IDENTITIES, built, plan, wanted
 
 OURS, THEIRS = "a" * 32, "b" * 32
 WISH = of(Desired, {"models": ["M"]})
@@ -180,17 +179,21 @@ def test_the_root_of_a_mount_that_has_gone_is_a_folder_of_somebody(tmp_path):
 
 
 # --- the plan
+def complete(state):
+    """The complete arrays and single disks of ours."""
+    return judge_builds(judge(state, wanted()))[0]
+
+
 def test_an_array_is_whole_with_all_of_its_disks_and_nothing_else_on_them():
     machine = built(3)
     state = machine.observe()
-    build = machine.record.builds[-1]
-    assert standing.whole_array(state, build.array_uuid, build) is not None
+    assert complete(state)
     # The kernel has the array, and one of its members is no disk that we see.
-    assert standing.whole_array(dataclasses.replace(state, disks=state.disks[1:]), build.array_uuid, build) is None
+    assert not complete(dataclasses.replace(state, disks=state.disks[1:]))
     machine.mounts.clear()
     machine.arrays.clear()
     state = machine.observe()
-    assert standing.whole_array(state, build.array_uuid, build) is not None
+    assert complete(state)
     first = state.disks[0]
     for more in (
         {"signatures": (*first.signatures, Signature("ext4", THEIRS))},
@@ -199,7 +202,7 @@ def test_an_array_is_whole_with_all_of_its_disks_and_nothing_else_on_them():
         {"read_error": "EIO"},
     ):
         disks = (dataclasses.replace(first, **more), *state.disks[1:])
-        assert standing.whole_array(dataclasses.replace(state, disks=disks), build.array_uuid, build) is None, more
+        assert not complete(dataclasses.replace(state, disks=disks)), more
 
 
 def test_a_folder_of_a_file_system_is_not_the_file_system():
@@ -256,5 +259,5 @@ def test_a_superblock_of_ours_in_another_array_of_ours_is_no_proof():
     second = dataclasses.replace(build, array_uuid="d" * 32, filesystem_uuid="e" * 32)
     record = dataclasses.replace(machine.record, builds=(second, build))
     arrays = tuple(dataclasses.replace(array, uuid="d" * 32) for array in state.arrays)
-    found = classify.judge(state.disks[0], dataclasses.replace(state, record=record, arrays=arrays))
-    assert isinstance(found, Refusal) and "its superblock and the running array differ" in found.reason
+    found = judge(dataclasses.replace(state, record=record, arrays=arrays), wanted()).disks[0].reason
+    assert found is not None and "its superblock and the running array differ" in found.reason

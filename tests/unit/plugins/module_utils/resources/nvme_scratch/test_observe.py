@@ -16,16 +16,16 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import machine as identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch import record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
-    classify,
     mounted,
     observe,
     users,
     waiting,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Content, State
 
@@ -93,8 +93,8 @@ def test_a_wwid_is_no_serial_number(machine):
     (disk,) = observe.visible_disks(machine.host, WISH)
     assert disk.serial == ""
     disk = dataclasses.replace(disk, openers=(), content=Content(1))
-    told = classify.judge(disk, State(disks=(disk,)))
-    assert isinstance(told, Refusal) and "it has no serial number" in told.reason
+    told = judge(State(disks=(disk,)), WISH).disks[0].reason
+    assert "it has no serial number" in told.reason
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Array,
     Content,
@@ -28,7 +27,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import MODEL
-from scratch_wishes import FOREIGN, IDENTITIES, OLDER, OURS, SINGLE_VOLUME, VOLUME, wanted
+from scratch_wishes import FOREIGN, IDENTITIES, OLDER, OURS, SINGLE_VOLUME, VOLUME, plan, wanted
 
 # Any state at all --------------------------------------------------------------------------------------
 

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.tools import unit_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Content,
     Disk,
@@ -22,7 +25,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     Signature,
     State,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.whole import unit_of
+
+sys.path.insert(0, str(Path(__file__).parent))
+from scratch_wishes import plan
 
 MODEL = "KIOXIA KCD8"
 

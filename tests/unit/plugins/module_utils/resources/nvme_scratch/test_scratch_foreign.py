@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Content,
     Member,
@@ -22,7 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import Drive, Volume
-from scratch_wishes import FOREIGN, IDENTITIES, blank, built, converge, kinds, says, wanted
+from scratch_wishes import FOREIGN, IDENTITIES, blank, built, converge, kinds, plan, says, wanted
 
 FOREIGN_THINGS = {
     "gpt": "partition table (gpt)",

@@ -15,12 +15,24 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Member
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import Drive, StepFailed, Volume
-from scratch_wishes import IDENTITIES, OLD_VOLUME, OLDER, OURS, VOLUME, blank, built, converge, kinds, says, wanted
+from scratch_wishes import (
+    IDENTITIES,
+    OLD_VOLUME,
+    OLDER,
+    OURS,
+    VOLUME,
+    blank,
+    built,
+    converge,
+    kinds,
+    plan,
+    says,
+    wanted,
+)
 
 # Refusals ----------------------------------------------------------------------------------------------
 

@@ -15,14 +15,14 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.tools import with_tools
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import State
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.whole import with_tools
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import MODEL, Drive, Machine, Volume
-from scratch_wishes import FOREIGN, IDENTITIES, blank, built, converge, kinds, says, wanted
+from scratch_wishes import FOREIGN, IDENTITIES, blank, built, converge, kinds, plan, says, wanted
 
 # The plain ways ----------------------------------------------------------------------------------------
 
@@ -228,11 +228,11 @@ def test_without_mdadm_nothing_is_said_of_an_array_but_that_mdadm_is_missing(opt
         state = dataclasses.replace(state, record=None)
     desired = wanted(**options)
     found = plan(state, desired, IDENTITIES[1])
-    first = with_tools(state, desired, found)
+    first = with_tools(judge(state, desired), found)
     assert [action.describe() for action in first.actions] == ["install the package(s) mdadm of the distribution"]
     assert first.actions[0].then_look() and "mdadm was not installed; what the array of" in first.notes[-1]
     text = says(
-        with_tools(state, wanted(manage_packages=False, **options), found), "mdadm", "not installed", "S0", "S1"
+        with_tools(judge(state, wanted(manage_packages=False, **options)), found), "mdadm", "not installed", "S0", "S1"
     )
     assert "rebuild" not in text and "wipefs" not in text
 
@@ -248,7 +248,7 @@ def test_without_mdadm_the_record_of_an_array_is_not_thrown_away(mounted):
         disks = tuple(dataclasses.replace(disk, holders=(), busy=False, mount_points=()) for disk in disks)
         state = dataclasses.replace(state, disks=disks, arrays=(), mounts=())
     desired = wanted(state="absent")
-    found = with_tools(state, desired, plan(state, desired, IDENTITIES[1]))
+    found = with_tools(judge(state, desired), plan(state, desired, IDENTITIES[1]))
     says(found, "mdadm: not installed on this node; install mdadm")
 
 
@@ -256,7 +256,7 @@ def test_without_mdadm_what_is_not_ours_does_not_hold_up_an_undo():
     machine = Machine([Drive("A", foreign=("linux_raid_member",))])
     state = dataclasses.replace(machine.observe(), missing_tools=("mdadm",))
     desired = wanted(state="absent")
-    assert not with_tools(state, desired, plan(state, desired, IDENTITIES[0])).refusals
+    assert not with_tools(judge(state, desired), plan(state, desired, IDENTITIES[0])).refusals
 
 
 def test_a_mount_that_is_adopted_needs_no_mdadm():
@@ -267,14 +267,14 @@ def test_a_mount_that_is_adopted_needs_no_mdadm():
     state = dataclasses.replace(state, disks=disks, arrays=arrays)
     desired = wanted(manage_packages=False)
     found = plan(state, desired, IDENTITIES[0])
-    assert "used as it is" in found.notes[0] and with_tools(state, desired, found) == found
+    assert "used as it is" in found.notes[0] and with_tools(judge(state, desired), found) == found
 
 
 def test_without_mdadm_other_refusals_stay():
     machine = Machine([Drive("A", foreign=("LVM2_member",)), Drive("B", model="M2", foreign=("linux_raid_member",))])
     state = dataclasses.replace(machine.observe(), missing_tools=("mdadm",))
     found = plan(state, wanted(), IDENTITIES[0])
-    assert found.refusals and with_tools(state, wanted(), found) == found
+    assert found.refusals and with_tools(judge(state, wanted()), found) == found
 
 
 # Adoption ----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import Drive, Machine, StepFailed, Volume
@@ -30,6 +29,7 @@ from scratch_wishes import (
     built,
     converge,
     kinds,
+    plan,
     wanted,
 )
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Array,
     Content,
@@ -26,6 +27,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     Signature,
     State,
 )
+
+sys.path.insert(0, str(Path(__file__).parent))
+from scratch_wishes import plan
 
 OURS, VOLUME, THEIRS = "a" * 32, "1" * 32, "9" * 32
 MODEL = "Microsoft NVMe Direct Disk"

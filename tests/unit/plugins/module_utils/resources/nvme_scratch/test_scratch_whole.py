@@ -21,8 +21,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.tools import unit_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Found, Identity
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.whole import plan, unit_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Jobs
 

@@ -23,13 +23,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
     apply,
     mounted,
-    mounting,
     observe,
     proof,
     samples,
     writer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import STEPS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import judge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.mount import plan as plan_mount
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Content,
@@ -253,7 +254,7 @@ def test_a_file_system_that_the_kernel_has_shut_down_is_told_as_that(disk, reque
         assert seen.kind == "failed"
         state = State(mounts=(Mount(str(at), name, "xfs", True, disk, True, (name,)),), mount_point=seen)
         wish = of(Desired, {"models": ["M"], "mount_point": str(at)})
-        (told,) = mounting.plan(state, wish, Build(None, OURS, "xfs", ("S",), True), name).refusals
+        (told,) = plan_mount(judge(state, wish), Build(None, OURS, "xfs", ("S",), True), name).refusals
         assert "has shut it down" in told.reason and "umount {0}".format(at) in told.remedy
         with pytest.raises(NodeError, match="has shut it down"):
             STEPS[act.SetRoot](Host(), act.SetRoot(str(at), 0, 0, 0o755), WISH)

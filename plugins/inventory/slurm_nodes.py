@@ -108,7 +108,6 @@ keyed_groups:
     prefix: slurmd
 """
 
-import dataclasses
 import os
 
 from ansible.errors import AnsibleError, AnsibleParserError
@@ -117,7 +116,6 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes import grouping, source
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes.node import Node
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -159,12 +157,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         key = self.get_cache_key(path) if cached else None
         if cached and cache:
             try:
-                return tuple(Node.restored(one) for one in self._cache[key])
+                return tuple(grouping.restored(one) for one in self._cache[key])
             except (KeyError, TypeError, ValueError):
                 pass  # nothing is there, or it is too old, or of another version
         nodes = self._asked(path)
         if cached:
-            self._cache[key] = [dataclasses.asdict(node) for node in nodes]
+            self._cache[key] = [grouping.stored(node) for node in nodes]
         return nodes
 
     def _asked(self, path):
@@ -179,7 +177,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.inventory.add_group(group)
             self.inventory.add_child(group, node.name)
         # A reason is what somebody typed: it is never taken for a template.
-        variables = {"slurm_node_" + key: wrap_var(value) for key, value in node.variables().items()}
+        variables = {"slurm_node_" + key: wrap_var(value) for key, value in grouping.variables(node).items()}
         if node.address != node.name:
             variables["ansible_host"] = wrap_var(node.address)
         for key, value in variables.items():

@@ -130,8 +130,8 @@ import zipimport
 begin = zipimport.zipimporter("/opt/gpu_node/gpunode.pyz")
 exec(begin.get_source("__main__").partition("from gpu_node.command")[0], {"__loader__": begin})
 from gpu_node.core.host import Host
-from gpu_node.slurm import places
-print(places.here(Host()).node_name)
+from gpu_node.slurm import this_node
+print(this_node.here(Host()).node_name)
 """
 
 

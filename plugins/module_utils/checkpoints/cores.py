@@ -14,7 +14,7 @@ from ..core.resource import NodeError
 from ..facts import topology
 from ..placement import observe, spare
 from ..placement.running import read_proc
-from ..placement.running.slurm_job import job_pids
+from ..slurm.job_processes import job_pids
 
 
 @frozen

@@ -94,9 +94,9 @@ def print_undone(form: str, level: str, fail_on: Optional[str], error: NodeError
 
 def _node(host: Host) -> str:
     """As Slurm has it, so that silences and the gate mean the same node."""
-    from ..slurm import places
+    from ..slurm import this_node
 
-    return places.here(host).node_name
+    return this_node.here(host).node_name
 
 
 def _text(verdict: health.Verdict, every: bool) -> str:

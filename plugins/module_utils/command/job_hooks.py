@@ -42,9 +42,9 @@ def _this_node(host: Host) -> str:
     told = os.environ.get("SLURMD_NODENAME")
     if told:  # before each job, so that nothing is loaded for it
         return told
-    from ..slurm import places
+    from ..slurm import this_node
 
-    return places.here(host).node_name
+    return this_node.here(host).node_name
 
 
 def _health(host: Host, node: str, tell: Tell, event: str, as_json: bool) -> int:

@@ -21,7 +21,7 @@ from ..node import own
 from ..node.converge import Part, Request, runtime, single
 from ..node.summary import lines
 from ..node.wish import checked
-from ..slurm import places
+from ..slurm import this_node
 from .converge import running_zipapp
 from .status import DONE
 from .version import VERSION
@@ -111,7 +111,7 @@ def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
     from ..health import types
     from ..health.gate import owing, record
 
-    node, level, without = places.here(host).node_name, types.Cost(given["level"]), given["without"]
+    node, level, without = this_node.here(host).node_name, types.Cost(given["level"]), given["without"]
     owed = owing.checks(host, node, time.time()) if given["proof"] and not check_mode else ()
     if owed and level is not types.Cost.ACTIVE:
         level, without = types.Cost.ACTIVE, [*without, *owing.others(owed)]

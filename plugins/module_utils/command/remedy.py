@@ -18,7 +18,7 @@ from ..health.attempts import RELEASE, Attempt, Record
 from ..health.events.types import utc
 from ..health.gate.settings import Settings
 from ..health.remedies import run as remedies
-from ..slurm import places
+from ..slurm import this_node
 from .status import DONE, NOT_DONE
 from .table import print_json
 
@@ -85,7 +85,7 @@ def _root() -> None:
 
 
 def node_name(host: Host, arguments: argparse.Namespace) -> str:
-    return arguments.node or places.here(host).node_name
+    return arguments.node or this_node.here(host).node_name
 
 
 def _tell() -> Callable[[str], None]:

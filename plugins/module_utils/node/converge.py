@@ -22,7 +22,7 @@ from ..core.run import result, run
 from ..facts.nvml.binding import RUNTIME as INSTALLED
 from ..facts.profile.types import SECTION
 from ..resources.node_profile.manage import ROLES
-from ..slurm import places
+from ..slurm import this_node
 from . import restart, wish
 
 PROFILE, IMAGE = "node_profile", "image"
@@ -342,7 +342,7 @@ def _health(host: Host, desired: wish.Verdict, parts: Mapping[str, Part], reques
     without = (*desired.without, WHOLE, *(("service_running",) if request.boot else ()))
     options = health.Options(Cost.PASSIVE, (), without, profile=profile)
     try:
-        verdict = health.examine(host, places.here(host).node_name, options)
+        verdict = health.examine(host, this_node.here(host).node_name, options)
     except NodeError as error:
         return {"failed": True, "msg": str(error)}
     told: Part = {

@@ -6,21 +6,19 @@ make none in a prolog or epilog, as a thousand nodes would make them at once."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from ..core.host import Host
 from ..core.resource import NodeError
 from . import drain
+from .commands import ANSWER_SECONDS, Commands, NoSuchNode
 from .types import SlurmNode
 
 if TYPE_CHECKING:
     from . import breaker
 
-# slurmctld answers in milliseconds; one that does not must not hold a job.
-TIMEOUT_SECONDS = 10.0
 # slurmctld's times have whole seconds: after this all that it drained in the same second as us can be seen.
 SETTLE_SECONDS = 2.5
 
@@ -28,40 +26,30 @@ SETTLE_SECONDS = 2.5
 REBOOT_SECONDS = 900
 # What holds a node though its state may be IDLE: a suspended job gives its cores back and resumes.
 HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED,SIGNALING,STAGE_OUT"
+# In a federation they would tell of nodes of the same name in other clusters, which update does not change.
+_LOCAL = ("-h", "--local")
+_ALL = (*_LOCAL, "-a")
 TAKEN = "somebody else has changed it in Slurm meanwhile"
 
 
-def found_program(host: Host, program: str) -> Optional[str]:
-    """scontrol as it was declared, else in the usual places (a hook has no search path to speak of); None: nowhere."""
-    if host.which(program):
-        return program
-    from . import places  # only if the search path has no Slurm
-
-    found = places.program(host, "scontrol")
-    return None if found is None else host.path(found)
-
-
-class NoSuchNode(NodeError):
-    """slurmctld answers, and has no node of that name in a partition."""
-
-
-class Slurm:
-    """This node as slurmctld sees it. ``pause`` waits; tests hand in one that does not."""
+class Slurm(Commands):
+    """One node as slurmctld sees it. ``pause`` waits; tests hand in one that does not."""
 
     def __init__(
-        self, host: Host, node: str, program: str = "scontrol", pause: Callable[[float], None] = time.sleep
+        self,
+        host: Host,
+        node: str,
+        program: str = "scontrol",
+        pause: Callable[[float], None] = time.sleep,
+        seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self.host = host
+        super().__init__(host, program, seconds)
         self.node = node
-        self.program = program
         self._pause = pause
 
     def job(self, job_id: int, detail: bool = False) -> str:
         """What slurmctld says of one job, or that it knows none. ``detail``: with what it has on each of its nodes."""
-        # The times in the form that can be read, whatever the site's own is.
-        argv = ["env", "SLURM_TIME_FORMAT=standard"] if detail else []
-        argv += [self._program(), "show", "job", *(["-d"] if detail else []), str(job_id)]
-        done = self.host.run(self._command(argv), TIMEOUT_SECONDS, accept=(0, 1))
+        done = self.ask("scontrol", "show", "job", *(["-d"] if detail else []), str(job_id))
         return done.stdout + done.stderr
 
     def holders(self) -> Tuple[Tuple[str, Optional[int]], ...]:
@@ -69,24 +57,47 @@ class Slurm:
 
         :raises NodeError: no Slurm, no answer, or no such node.
         """
-        told = self._run(
-            self._beside("squeue"), ["-h", "--local", "-a", "-o", "%A|%U", "-t", HOLDING, "--nodelist=" + self.node]
-        )
-        found = [line.strip().partition("|") for line in told.splitlines()]
+        found = [line.strip().partition("|") for line in self._squeue("%A|%U")]
         return tuple((job, int(uid) if uid.isdigit() else None) for job, dummy, uid in found if job)
 
+    def jobs(self) -> Tuple[str, ...]:
+        """The jobs that hold this node, as people write them: 12_3 is a task of an array.
+
+        :raises NodeError: as :meth:`holders`.
+        """
+        return tuple(line.strip() for line in self._squeue("%i") if line.strip())
+
+    def _squeue(self, form: str) -> List[str]:
+        return self.run("squeue", *_ALL, "-o", form, "-t", HOLDING, "--nodelist=" + self.node).splitlines()
+
     def look(self) -> SlurmNode:
-        """:raises NoSuchNode: it has none of that name.
+        """Its states, reason and partitions: cheap in a large cluster.
+
+        :raises NoSuchNode: no partition has it.
         :raises NodeError: no Slurm, or no answer."""
-        columns = ",".join("{0}:{1}".format(name, width) for name, width in drain.OWN_COLUMNS)
-        found = drain.parse_own(self._sinfo(["-a", "-N", "-n", self.node, "-O", columns]))
-        if found is None:
+        found = self.every("-n", self.node)
+        if not found:
             raise NoSuchNode(
                 "node " + self.node,
                 "slurmctld has no node of this name in a partition",
                 "give the name that slurm.conf has with --node",
             )
-        return found
+        return next(iter(found.values()))
+
+    def every(self, *chosen: str) -> Dict[str, SlurmNode]:
+        """All nodes that have a partition, or those that such options of sinfo choose."""
+        from . import nodes  # loaded only where slurmctld is asked
+
+        return nodes.of_columns(self.run("sinfo", *_ALL, "-N", *chosen, "-O", nodes.COLUMNS))
+
+    def show(self) -> SlurmNode:
+        """All that slurmctld tells of it, which costs it an answer with all nodes.
+
+        :raises NoSuchNode: it has none of that name.
+        :raises NodeError: no Slurm, or no answer."""
+        from . import nodes
+
+        return nodes.parse(self.run("scontrol", "show", "node", self.node), "scontrol show node " + self.node)[0]
 
     def settle(self, finding: Optional[str], percent: float, owes: str = "") -> Tuple[drain.Decision, SlurmNode]:
         """Drain or resume this node, or leave it, by what was found on it; returns what was done, and what was before.
@@ -173,18 +184,17 @@ class Slurm:
         :raises NodeError: this Slurm does not know that (it does since 23.02), or refuses.
         """
         sign = "+" if wanted else "-"
-        self._run(self._program(), ["update", "SuspendExcNodes{0}={1}".format(sign, self.node)])
+        self.run("scontrol", "update", "SuspendExcNodes{0}={1}".format(sign, self.node))
 
     def update(self, *words: str) -> None:
-        self._run(self._program(), ["update", "NodeName=" + self.node, *words])
+        self.run("scontrol", "update", "NodeName=" + self.node, *words)
 
     def reservation(self, name: str) -> Optional[str]:
         """What slurmctld says of one, its times in seconds since 1970; None: there is none of that name.
 
         :raises NodeError: slurmctld cannot be asked.
         """
-        argv = ["env", "SLURM_TIME_FORMAT=%s", self._program(), "-o", "show", "reservation", name]
-        done = self.host.run(self._command(argv), TIMEOUT_SECONDS, accept=(0, 1))
+        done = self.ask("scontrol", "-o", "show", "reservation", name, times="%s")
         told = done.stdout + done.stderr
         if done.returncode == 0 and "ReservationName=" in told:
             return told
@@ -205,12 +215,12 @@ class Slurm:
         words = ["ReservationName=" + name, "StartTime=uts{0}".format(int(start)), "Duration=UNLIMITED"]
         if new:
             words += ["Nodes=" + self.node, "Users=root", "Flags=MAINT,IGNORE_JOBS"]
-        self._run(self._program(), [*(("create", "reservation") if new else ("update",)), *words])
+        self.run("scontrol", *(("create", "reservation") if new else ("update",)), *words)
 
     def unreserve(self, name: str) -> None:
         """:raises NodeError: slurmctld refuses, or does not answer."""
         if self.reservation(name) is not None:
-            self._run(self._program(), ["delete", "ReservationName=" + name])
+            self.run("scontrol", "delete", "ReservationName=" + name)
 
     def marked(self, node: SlurmNode, *prefixes: str) -> Tuple[Tuple[breaker.Partition, ...], ...]:
         """The partitions of this node, once for each prefix, with the nodes whose reason begins with it.
@@ -222,8 +232,8 @@ class Slurm:
         if not node.partitions:
             return tuple(() for dummy in prefixes)
         wanted = ["-p", ",".join(node.partitions)]
-        sizes = self._sinfo([*wanted, "-o", breaker.SIZES])
-        drained = self._sinfo(["-N", *wanted, "-t", "drain", "-o", breaker.DRAINED])
+        sizes = self.run("sinfo", *_LOCAL, *wanted, "-o", breaker.SIZES)
+        drained = self.run("sinfo", *_LOCAL, "-N", *wanted, "-t", "drain", "-o", breaker.DRAINED)
         return tuple(breaker.partitions(node.partitions, sizes, drained, prefix) for prefix in prefixes)
 
     def no_reboot(self) -> str:
@@ -231,7 +241,7 @@ class Slurm:
 
         :raises NodeError: slurmctld cannot be asked.
         """
-        told = self._run(self._program(), ["show", "config"])
+        told = self.run("scontrol", "show", "config")
         program = re.search(r"^RebootProgram\s*=\s*(\S+)", told, re.MULTILINE)
         if program is None or program.group(1) == "(null)":
             return "slurm.conf has no RebootProgram, so Slurm reboots no node"
@@ -251,28 +261,7 @@ class Slurm:
 
         :raises NodeError: there is no RebootProgram, or slurmctld refuses.
         """
-        self._run(self._program(), ["reboot", self.node])
+        self.run("scontrol", "reboot", self.node)
 
     def _partitions(self, node: SlurmNode) -> Tuple[breaker.Partition, ...]:
         return self.marked(node, drain.PREFIX)[0]
-
-    def _sinfo(self, arguments: List[str]) -> str:
-        # In a federation it would tell of nodes of the same name in other clusters, which update does not change.
-        return self._run(self._beside("sinfo"), ["-h", "--local", *arguments])
-
-    def _beside(self, program: str) -> str:
-        folder = os.path.dirname(self._program())
-        return os.path.join(folder, program) if folder else program
-
-    def _program(self) -> str:
-        return found_program(self.host, self.program) or self.program
-
-    def _run(self, program: str, arguments: List[str]) -> str:
-        # Times are compared as text, so their form must be the one that sorts.
-        argv = ["env", "SLURM_TIME_FORMAT=standard", program, *arguments]
-        return self.host.run(self._command(argv), timeout_seconds=TIMEOUT_SECONDS).stdout
-
-    def _command(self, argv: List[str]) -> List[str]:
-        from . import places  # only for a query to slurmctld
-
-        return places.command(self.host, argv)

@@ -12,10 +12,10 @@ drained, or took down, keeps that reason and is never resumed by us. :func:`read
 from __future__ import annotations
 
 import re
-from typing import List, Optional
+from typing import Optional
 
 from ..core.frozen import frozen
-from ..core.resource import NodeError, printable
+from ..core.resource import printable
 from . import states
 from .types import SlurmNode
 
@@ -194,57 +194,3 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
     if node.flags & _OUT_OF_SERVICE:
         return Decision(LEAVE, "somebody else took it out of service, and that reason stays")
     return Decision(DRAIN, "it is in service", text)
-
-
-# The columns of sinfo for one node, with their widths: no sign divides them that a reason could not hold. The names of
-# all states that a node can have are 200 characters at most; of a reason the beginning is enough.
-OWN_COLUMNS = (("PartitionName", 128), ("StateComplete", 256), ("Reason", 512))
-
-
-def parse_own(text: str) -> Optional[SlurmNode]:
-    """The answer of ``sinfo`` for one node and ``OWN_COLUMNS``, a line for each partition; None: there is no such node.
-
-    ``scontrol show node NAME`` has slurmctld send all nodes (seen up to 26.05), ``sinfo --nodes NAME`` this one only.
-
-    :raises NodeError: two lines tell of two nodes.
-    """
-    found: Optional[SlurmNode] = None
-    partitions: List[str] = []
-    for line in text.splitlines():
-        cells, begin = [], 0
-        for column in OWN_COLUMNS:
-            cells.append(line[begin : begin + column[1]].strip())
-            begin += column[1]
-        name, state, reason = cells
-        if not re.fullmatch(r"[a-z_]+(\+[a-z_]+)*", state):
-            continue
-        partitions.append(name)
-        node = SlurmNode(frozenset(state.upper().split("+")), None if reason in ("", "none") else reason)
-        if found is not None and node != found:
-            raise two_nodes("")
-        found = node
-    return None if found is None else SlurmNode(found.flags, found.reason, tuple(dict.fromkeys(partitions)))
-
-
-def two_nodes(name: str) -> NodeError:
-    """An answer is of one moment, so lines of one node that disagree are of two clusters."""
-    return NodeError(
-        "node " + name if name else "sinfo",
-        "slurmctld tells of two nodes of this name, as from two clusters",
-        "look at 'sinfo --local -a -N', and unset SLURM_CLUSTERS",
-    )
-
-
-def parse_node(text: str) -> Optional[SlurmNode]:
-    """The answer of ``scontrol show node NAME``; None when it names no state.
-
-    The reason ends with who gave it and when, ``[root@2026-01-31T12:00:00]``, which is no part of it.
-    """
-    state = re.search(r"\bState=([A-Z_+*~#!%$@^-]+)", text)
-    if state is None:
-        return None
-    reason = re.search(r"^\s*Reason=(.*)$", text, re.MULTILINE)
-    told = re.sub(r"\s*\[[^\[\]]*@[^\[\]]*\]\s*$", "", reason.group(1)).strip() if reason else ""
-    gres = re.search(r"^\s*Gres=(?!\(null\))(\S+)", text, re.MULTILINE)
-    flags = frozenset(re.findall(r"[A-Z_]+", state.group(1)))
-    return SlurmNode(flags, told or None, gres=gres.group(1) if gres else "")

@@ -22,7 +22,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from ..core.frozen import frozen
 from ..core.host import Host, booted
 from ..core.resource import NodeError
-from . import hosts, jobs, on_node, places, syntax
+from . import hosts, jobs, on_node, places, syntax, this_node
 from .client import Slurm
 from .gpus import configuration, devices_of
 from .proc import start_time
@@ -78,7 +78,7 @@ def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holdin
     found: List[Holding] = []
     slurm = Slurm(host, "", program)
     answers = True
-    here: Optional[places.Here] = None
+    here: Optional[this_node.Here] = None
     for one in holdings:
         if one.known or not one.job.isdigit() or not answers:
             found.append(one)
@@ -89,7 +89,7 @@ def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holdin
             answers = False  # the next one would wait as long
             found.append(one)
             continue
-        here = here or places.here(host)
+        here = here or this_node.here(host)
         if not ended(answer, int(one.job), here.certain_name):
             found.append(_with(host, one, answer, here.node_name))
     return tuple(found)

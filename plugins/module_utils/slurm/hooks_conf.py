@@ -15,6 +15,7 @@ from ..core.host import Host
 from ..core.options import of_section
 from ..core.resource import NodeError
 from . import places, syntax
+from .commands import Commands
 from .types import Settings
 
 # The prolog has two names: whatever order a site's Slurm (Z to A) or its own wrapper (A to Z) has, ours comes first,
@@ -22,7 +23,6 @@ from .types import Settings
 PROLOG_NAMES = ("00-gpu_node", "zz-gpu_node")
 EPILOG_NAME = "50-gpu_node"
 PROLOG_FOLDER = "/etc/slurm/prolog.d"
-_SECONDS = 10.0
 
 
 @frozen
@@ -55,16 +55,16 @@ def raising(host: Host, section: Optional[Mapping[str, Any]]) -> Raising:
     if prolog is None or declared is False or places.program(host, "slurmd") is None:
         return Raising(declared)
     path = places.find(host, str((section or {}).get("slurm_conf") or "")).path
-    text = (syntax.read(path, host.read) if path else None) or running(host, places.program(host, "scontrol"))
+    text = (syntax.read(path, host.read) if path else None) or running(host)
     return Raising(declared, text is not None and reaches(hooks(text).prolog, prolog))
 
 
-def running(host: Host, scontrol: Optional[str]) -> Optional[syntax.Text]:
+def running(host: Host) -> Optional[syntax.Text]:
     """What slurmctld says; None when it cannot be asked (it is down, this is an image being built)."""
-    if scontrol is None or host.root != "/":
+    if host.root != "/":
         return None
     try:
-        return syntax.of(host.run(places.command(host, [scontrol, "show", "config"]), timeout_seconds=_SECONDS).stdout)
+        return syntax.of(Commands(host).run("scontrol", "show", "config"))
     except NodeError:
         return None
 

@@ -16,10 +16,10 @@ from typing import Any, FrozenSet, Iterable, List, Mapping, Set, Tuple
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..placement.running import slurm_job
+from . import job_processes, places, proc, this_node
 from . import jobs as notes
-from . import places, proc
-from .client import NoSuchNode, Slurm, found_program
+from .client import Slurm
+from .commands import NoSuchNode
 from .running import ended, ended_among
 from .types import SECTION, SLUID, Jobs
 
@@ -32,12 +32,12 @@ _STEP = re.compile(r"slurmstepd: \[([0-9]{1,10})[.\]]")
 def slurm_of(host: Host, declared: Mapping[str, Mapping[str, Any]]) -> Slurm:
     """The client, for the name that slurm.conf has for this node and the scontrol that was declared."""
     section = declared.get(SECTION) or {}
-    return Slurm(host, places.here(host).node_name, str(section.get("scontrol") or "scontrol"))
+    return Slurm(host, this_node.here(host).node_name, str(section.get("scontrol") or "scontrol"))
 
 
 def has_slurm(host: Host, slurm: Slurm) -> bool:
     """Whether jobs of Slurm can be here: its slurmd runs, or its commands exist."""
-    return bool(places.running(host)) or found_program(host, slurm.program) is not None
+    return bool(places.running(host)) or slurm.installed
 
 
 def here(host: Host) -> Jobs:
@@ -52,7 +52,7 @@ def here(host: Host) -> Jobs:
 
 def _of_cgroups(host: Host) -> Mapping[str, str]:
     """The name of the cgroup of each job, by the number of the job or its SLUID."""
-    found = ((name, _JOB.fullmatch(name)) for name in slurm_job.names(host))
+    found = ((name, _JOB.fullmatch(name)) for name in job_processes.names(host))
     return {match.group(1) or match.group(2): name for name, match in found if match}
 
 
@@ -62,7 +62,7 @@ def unnoted(host: Host, but: notes.Running) -> FrozenSet[str]:
     known = {name for one in (*notes.all_of(host), but) for name in (str(one.id), one.sluid)}
     found = {job: name for job, name in _of_cgroups(host).items() if job not in known}
     return frozenset(
-        job for job, name in found.items() if (job.isdigit() or but.sluid) and slurm_job.members(host, name)
+        job for job, name in found.items() if (job.isdigit() or but.sluid) and job_processes.members(host, name)
     )
 
 
@@ -89,14 +89,14 @@ def look(host: Host, slurm: Slurm, asked: Iterable[int]) -> Tuple[Jobs, Tuple[st
     held = {job for job, dummy in holders}
     names = found.names - _left_behind(host, slurm, found.names - held) | held
     users = found.users | {uid for dummy, uid in holders if uid is not None}
-    over = _ended(slurm, places.here(host).certain_name, asked, names)
+    over = _ended(slurm, this_node.here(host).certain_name, asked, names)
     return replaced(found, names=names, users=users, ended=found.ended | over), ()
 
 
 def may_answer(host: Host, slurm: Slurm) -> bool:
     """Whether jobs can start here, and slurmctld may answer a later run. Else what this node knows is all there is:
     nothing waits forever for an answer that never comes."""
-    return bool(places.running(host)) and found_program(host, slurm.program) is not None
+    return bool(places.running(host)) and slurm.installed
 
 
 def unknown(host: Host, slurm: Slurm, found: Jobs) -> bool:
@@ -124,7 +124,7 @@ def _left_behind(host: Host, slurm: Slurm, claimed: FrozenSet[str]) -> FrozenSet
     noted = [one for one in notes.running(host) if str(one.id) in claimed]
     over = {str(one.id) for one in ended_among(host, slurm, noted, _MOST_QUESTIONS)}
     alive = _of_steps(host) | {str(one.id) for one in notes.all_of(host)}
-    empty = {job for job, name in cgroups.items() if job not in alive and not slurm_job.members(host, name)}
+    empty = {job for job, name in cgroups.items() if job not in alive and not job_processes.members(host, name)}
     return claimed & frozenset(over | empty)
 
 

@@ -1,20 +1,15 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which Slurm node this is, and where Slurm's files are: by slurmd's own rules. Reads only.
+"""Where Slurm's files and programs are: by slurmd's own rules. Reads only.
 
-This is the only place that answers either question; a test fails if another one appears.
+This is the only place that answers the question; a test fails if another one appears.
 
 The configuration (slurmd.c: ``_establish_configuration``): a reconfigured slurmd keeps its cache
 (SLURMD_RECONF_CONF_CACHE, which 22.05 does not have), then come ``--conf-server``, then ``-f``, SLURM_CONF and the
 built-in path, then a server named by SLURM_CONF_SERVER or DNS. With a server slurmd is configless: every file in the
 directory of slurm.conf comes from slurmctld and is in a cache that each start and each ``scontrol reconfigure``
 rewrites.
-
-The NodeName (slurmd.c: ``_log_setup``; tests/real_slurm compares it with slurmd 22.05 and 24.11): ``-N``; for a dynamic
-node (``-Z``) the full host name; for a dynamic future node (``-F``) the node that slurmctld chose, and only slurmctld
-knows which; for other nodes the slurm.conf node whose NodeHostname is the short host name, the full host name, another
-name of this host by the resolver, or localhost.
 """
 
 from __future__ import annotations
@@ -23,14 +18,14 @@ import functools
 import os
 import posixpath
 import re
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
-from ..core import declaration, machine
+from ..core import declaration
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..core.system_processes import is_daemon
-from . import PROGRAM_FOLDERS, slurm_conf, syntax, unit_file
+from . import PROGRAM_FOLDERS, unit_file
 from .types import SECTION
 
 # The built-in path of the packages, and the cache of a configless slurmd: first the link that slurmd makes to it.
@@ -45,8 +40,6 @@ CACHES = (
 _LIBRARY = "libslurmfull.so"
 _LIBRARY_LETTERS = re.compile(rb"\0(/[\x21-\x7e]{1,200}/slurm\.conf)(?=\0)")
 _LIBRARY_MOST_BYTES = 64 << 20
-_RESOLVER_SECONDS = 5.0
-_SLURMCTLD_SECONDS = 10.0
 _LONG_WITH_VALUE = ("authinfo", "ca-cert-file", "conf", "conf-server", "extra", "instance-id", "instance-type")
 
 
@@ -64,84 +57,6 @@ class Place:
     def beside(self, name: str) -> Optional[str]:
         """Where slurmd reads another of its files, such as gres.conf."""
         return None if self.path is None else "{0}/{1}".format(posixpath.dirname(self.path), name)
-
-
-@frozen
-class Here:
-    """This node: where slurmd has its files, the text of its slurm.conf, and its NodeName. ``certain``: the name comes
-    from slurmd, slurm.conf or slurmctld and is not a guess from the host name."""
-
-    place: Place
-    text: Optional[syntax.Text]
-    node_name: str
-    certain: bool = False
-
-    @property
-    def certain_name(self) -> str:
-        """The NodeName, or "" if it is a guess."""
-        return self.node_name if self.certain else ""
-
-
-def here(host: Host, given: Optional[str] = None) -> Here:
-    """``given``: as in :func:`find`."""
-    place = find(host, given)
-    text = syntax.read(place.path, host.read) if place.path else None
-    known = _known(host, place, text)
-    return Here(place, text, known or machine.short_name(), known is not None)
-
-
-def node_name(place: Place, text: Optional[syntax.Text], host: Optional[Host] = None) -> str:
-    """The NodeName of this node by a slurm.conf that the caller has; the short host name where ``text`` has no node for
-    this host, or there is none."""
-    return _known(host or Host(), place, text) or machine.short_name()
-
-
-def _known(host: Host, place: Place, text: Optional[syntax.Text]) -> Optional[str]:
-    """The variables that slurmd itself sets for a hook come first."""
-    told = os.environ.get("SLURMD_NODENAME", "")
-    if told:
-        return told
-    if place.future:
-        return _chosen(host)
-    if place.node_name:
-        return place.node_name
-    whole = machine.whole_name()
-    if place.dynamic:
-        return whole
-    if text is not None and slurm_conf.has_nodes(text):
-        names = dict.fromkeys((machine.short_name(), whole))
-        for name in (*names, *_other_names(host, whole)):
-            found = slurm_conf.node_name(text, name)
-            if found is not None:
-                return found
-    return None
-
-
-def _chosen(host: Host) -> Optional[str]:
-    """The node whose NodeHostName is this host; None: slurmctld does not answer, or not with one node."""
-    argv = [program(host, "sinfo") or "sinfo", "-h", "--local", "-a", "-N", "-o", "%N %n"]
-    try:
-        told = host.run(command(host, argv), _SLURMCTLD_SECONDS).stdout
-    except NodeError:
-        return None
-    rows = [line.split() for line in told.splitlines()]
-    names = {row[0] for row in rows if row[1:] == [machine.short_name()]}
-    return names.pop() if len(names) == 1 else None
-
-
-def _other_names(host: Host, whole: str) -> Iterator[str]:
-    """The canonical name and the aliases of this host, then localhost. Lazy: a resolver may take its time."""
-    if host.root == "/":
-        try:
-            told = host.run(["getent", "hosts", whole], _RESOLVER_SECONDS, accept=tuple(range(256))).stdout
-        except NodeError:
-            told = ""
-    else:
-        lines = [line.partition("#")[0] for line in (host.read("/etc/hosts") or "").splitlines()]
-        told = "\n".join(line for line in lines if whole in line.split()[1:])
-    for line in told.splitlines():
-        yield from line.split()[1:]
-    yield "localhost"
 
 
 def find(host: Host, given: Optional[str] = None, start: Optional[unit_file.Start] = None) -> Place:

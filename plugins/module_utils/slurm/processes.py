@@ -82,7 +82,7 @@ def _believed(host: Host, job_id: Optional[int], uid: int) -> Optional[int]:
 
 def _owners(host: Host, job_id: int) -> Set[int]:
     """The users in the cgroup of a job without a note of the prolog, except the root of slurmstepd."""
-    from ..placement.running.slurm_job import members  # loaded only when it is needed
+    from .job_processes import members  # loaded only when it is needed
 
     found = {system_processes.real_uid(host, pid) for pid in members(host, "job_{0}".format(job_id))}
     return {uid for uid in found if uid}

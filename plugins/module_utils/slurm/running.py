@@ -18,7 +18,7 @@ from typing import Iterable, List, Tuple
 
 from ..core.host import Host
 from ..core.resource import NodeError
-from . import hosts, jobs, places
+from . import hosts, jobs, this_node
 from .client import Slurm
 from .jobs import Running
 
@@ -80,7 +80,7 @@ def ended_among(host: Host, slurm: Slurm, noted: Iterable[Running], most: int) -
             answer = slurm.job(one.id)
         except NodeError:
             break  # slurmctld does not answer: whoever was noted runs
-        if ended(answer, one.id, places.here(host).certain_name):
+        if ended(answer, one.id, this_node.here(host).certain_name):
             found.append(one)
         else:
             os.utime(path)
@@ -96,13 +96,13 @@ def _age_seconds(path: str) -> float:
 
 def has_cgroup(host: Host, job: str) -> bool:
     """``job``: its number or its SLUID."""
-    from ..placement.running.slurm_job import cgroups  # loaded only where it is wanted
+    from .job_processes import cgroups  # loaded only where it is wanted
 
     return bool(cgroups(host, _cgroup(job)))
 
 
 def _has_process(host: Host, job: str) -> bool:
-    from ..placement.running.slurm_job import members  # loaded only where it is wanted
+    from .job_processes import members  # loaded only where it is wanted
 
     return bool(members(host, _cgroup(job)))
 

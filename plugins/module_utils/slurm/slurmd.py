@@ -17,18 +17,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, ContextManager, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, ContextManager, FrozenSet, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host, uptime_seconds
 from ..core.resource import Action, NodeError
-from . import PROGRAM_FOLDERS, gres_conf, places, slurm_conf, states, syntax
-from .drain import parse_node
-from .places import program
+from . import PROGRAM_FOLDERS, gres_conf, places, slurm_conf, states, syntax, this_node
+from .client import Slurm
+from .commands import NoSuchNode
 from .proc import start_time, steps
 
 IDLE = "idle"
-_SECONDS = 10.0
 _RESTART_SECONDS = 120.0
 _LOCK = "slurmd"
 Look = Callable[[str], Optional[str]]
@@ -96,9 +95,9 @@ def _systemctl(host: Host) -> Optional[str]:
 
 def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
     """Asks slurmctld, so it is called only where a restart is due."""
-    here = places.here(host)
+    here = this_node.here(host)
     place, text, name = here.place, here.text, here.node_name
-    jobs, gres = asked(host, name)
+    jobs, gres = asked(Slurm(host, name))
     ours = slurm_conf.node(text, name) if text is not None else None
     given = [("slurmctld", gres)] if ours is None else [(place.path or "slurm.conf", ours.gres), ("slurmctld", gres)]
     few = None if place.configless else too_few(given, name, place.beside("gres.conf"), look)
@@ -146,31 +145,20 @@ def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:
 UNTOLD = "slurmctld does not tell whether jobs run here"
 
 
-def asked(host: Host, name: str, scontrol: str = "") -> Tuple[str, str]:
-    """Of the node of this NodeName: ``idle``, or why that cannot be said; and the ``Gres=`` that slurmctld holds
-    against what it registers with, however slurm.conf reads by now, "" where that is not known.
+def asked(slurm: Slurm) -> Tuple[str, str]:
+    """Of this node: ``idle``, or why that cannot be said; and the ``Gres=`` that slurmctld holds against what it
+    registers with, however slurm.conf reads by now, "" where that is not known.
 
-    Its state alone does not tell: a suspended job leaves a node IDLE. ``scontrol``: as it was declared."""
-    if any(steps(host)):
+    Its state alone does not tell: a suspended job leaves a node IDLE."""
+    if any(steps(slurm.host)):
         return "a step of a job runs here", ""
     try:
-        found = parse_node(_ask(host, ["scontrol", "show", "node", name], scontrol))
-        if found is None:
-            return "slurmctld knows no node {0}".format(name), ""
-        if states.busy(states.normalised(found.flags)):
+        found = slurm.show()
+        if states.busy(found.flags):
             return "its state is {0}".format("+".join(sorted(found.flags))), found.gres
-        squeue = ["squeue", "--noheader", "--local", "--all", "--nodelist=" + name, "--format=%A"]
-        listed = _ask(host, squeue, scontrol).split()
+        jobs = slurm.jobs()
+    except NoSuchNode:
+        return "slurmctld knows no node {0}".format(slurm.node), ""
     except NodeError as error:
         return "{0} ({1})".format(UNTOLD, error.reason), ""
-    return "job {0} is on it".format(listed[0]) if listed else IDLE, found.gres
-
-
-def _ask(host: Host, argv: List[str], scontrol: str) -> str:
-    beside = os.path.join(os.path.dirname(scontrol), argv[0])
-    if os.sep in beside and host.which(beside):
-        return host.run(places.command(host, [beside, *argv[1:]]), _SECONDS).stdout
-    path = program(host, argv[0])
-    if path is None:
-        raise NodeError(argv[0], "it is not installed", "install Slurm's client programs")
-    return host.run(places.command(host, [host.path(path), *argv[1:]]), _SECONDS).stdout
+    return "job {0} is on it".format(jobs[0]) if jobs else IDLE, found.gres

@@ -148,10 +148,19 @@ class Settings:
 
 @frozen
 class SlurmNode:
-    """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …), the reason, the partitions,
-    where those were asked for, and ``Gres=``."""
+    """A node in an answer of slurmctld, whoever asked. ``flags``: its states (``IDLE``, ``DRAIN``, ``DOWN`` …), see
+    :func:`.states.normalised`. ``host``: the machine that Slurm has it on. sinfo gives the first three and the name."""
 
     flags: FrozenSet[str]
     reason: Optional[str] = None
     partitions: Tuple[str, ...] = ()
     gres: str = ""
+    name: str = ""
+    address: str = ""
+    host: str = ""
+    features: Tuple[str, ...] = ()
+    reservation: str = ""
+    cpus: Optional[int] = None
+    memory_mib: Optional[int] = None
+    boot_time: Optional[int] = None
+    version: str = ""

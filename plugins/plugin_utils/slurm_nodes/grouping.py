@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Iterable, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.states import KNOWN
-
-from .node import Node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import states as slurm_states
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.nodes import gres_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 
 
 def chosen(
-    nodes: Sequence[Node], partitions: Sequence[str], states: Sequence[str], exclude_states: Sequence[str]
-) -> Tuple[Node, ...]:
+    nodes: Sequence[SlurmNode], partitions: Sequence[str], states: Sequence[str], exclude_states: Sequence[str]
+) -> Tuple[SlurmNode, ...]:
     """Those of these partitions, of one of these states and of none of the excluded; an empty list chooses all.
 
     :raises NodeError: there is no such partition, or no such state.
@@ -29,15 +30,49 @@ def chosen(
             told = ", ".join(sorted(there)) or "none"
             raise NodeError("partition {0!r}".format(name), "no node is in it", "take one of: {0}".format(told))
     for name in (*states, *exclude_states):
-        if name not in KNOWN:
-            raise NodeError("state {0!r}".format(name), "Slurm has none", "take one of: {0}".format(", ".join(KNOWN)))
+        if name not in slurm_states.KNOWN:
+            remedy = "take one of: {0}".format(", ".join(slurm_states.KNOWN))
+            raise NodeError("state {0!r}".format(name), "Slurm has none", remedy)
     return tuple(
         node
         for node in nodes
         if (not partitions or set(partitions) & set(node.partitions))
-        and (not states or set(states) & set(node.states))
-        and not set(exclude_states) & set(node.states)
+        and (not states or set(states) & set(states_of(node)))
+        and not set(exclude_states) & set(states_of(node))
     )
+
+
+def states_of(node: SlurmNode) -> Tuple[str, ...]:
+    """As sinfo words them."""
+    return slurm_states.names(node.flags)
+
+
+def gpus_of(node: SlurmNode) -> int:
+    return sum(count for name, dummy, count in gres_of(node.gres) if name == "gpu")
+
+
+def variables(node: SlurmNode) -> Dict[str, Any]:
+    """The host variables, without their common beginning."""
+    told = plain(node)
+    del told["flags"], told["host"]
+    told["states"] = list(states_of(node))
+    told["gres"] = [{"name": name, "type": kind or None, "count": count} for name, kind, count in gres_of(node.gres)]
+    told["gpus"] = gpus_of(node)
+    return {key: None if value == "" else value for key, value in told.items()}
+
+
+def stored(node: SlurmNode) -> Dict[str, Any]:
+    """For a cache of JSON."""
+    return dict(plain(node), flags=sorted(node.flags))
+
+
+def restored(told: Mapping[str, Any]) -> SlurmNode:
+    """From what :func:`stored` and JSON made of it.
+
+    :raises TypeError: this is something else.
+    """
+    given: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
+    return SlurmNode(**dict(given, flags=frozenset(given["flags"])))
 
 
 def refuse_unknown(given: Iterable[object], known: Iterable[str]) -> None:
@@ -56,7 +91,7 @@ def refuse_unknown(given: Iterable[object], known: Iterable[str]) -> None:
         raise together(wrong)
 
 
-def refuse_loopback(nodes: Sequence[Node]) -> None:
+def refuse_loopback(nodes: Sequence[SlurmNode]) -> None:
     """What is loopback on the machine that was asked is the machine of Ansible here.
 
     :raises NodeError: one of these nodes is.
@@ -80,16 +115,16 @@ def _loopback(word: str) -> bool:
         return False
 
 
-def groups_of(node: Node, prefix: str, gpu_group: str) -> List[str]:
+def groups_of(node: SlurmNode, prefix: str, gpu_group: str) -> List[str]:
     """``gpu_group`` has the nodes with GPUs that a machine is behind."""
     names = [("partition", one) for one in node.partitions]
     names += [("feature", one) for one in node.features]
-    names += [("state", one) for one in node.states]
-    for name, kind, _dummy in node.gres:
+    names += [("state", one) for one in states_of(node)]
+    for name, kind, _dummy in gres_of(node.gres):
         names += [("gres", name), *([("gres", "{0}_{1}".format(name, kind))] if kind else [])]
     names += [("reservation", one) for one in node.reservation.split(",") if one]
     groups = ["{0}{1}_{2}".format(prefix, what, one) for what, one in names]
-    if gpu_group and node.gpus and node.here:
+    if gpu_group and gpus_of(node) and not slurm_states.away(node.flags):
         groups.append(gpu_group)
     return list(dict.fromkeys(_names(groups)))
 

@@ -14,9 +14,8 @@ import time
 from typing import IO, Dict, List, Sequence, Tuple
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-
-from .answer import parse
-from .node import Node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.nodes import parse
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 
 # 10,000 nodes are 30 MB of JSON. More than this is no answer of scontrol.
 LARGEST_BYTES = 256 * 1024 * 1024
@@ -26,7 +25,7 @@ _NOT_FOUND = 127
 _PLAIN = ("env", "LC_ALL=C", "SLURM_TIME_FORMAT=%s")
 
 
-def from_file(path: str) -> Tuple[Node, ...]:
+def from_file(path: str) -> Tuple[SlurmNode, ...]:
     """:raises NodeError: it cannot be read, or is no answer of scontrol."""
     try:
         if os.stat(path).st_size > LARGEST_BYTES:
@@ -37,7 +36,7 @@ def from_file(path: str) -> Tuple[Node, ...]:
         raise NodeError(path, "it cannot be read ({0})".format(error.strerror), "give the saved answer") from error
 
 
-def from_slurm(prefix: Sequence[str], scontrol: str, timeout_seconds: float) -> Tuple[Node, ...]:
+def from_slurm(prefix: Sequence[str], scontrol: str, timeout_seconds: float) -> Tuple[SlurmNode, ...]:
     """JSON where this scontrol has it, else text.
 
     :raises NodeError: no answer in time, none, or one that is not whole.

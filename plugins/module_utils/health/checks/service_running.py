@@ -119,13 +119,13 @@ def _of_no_use(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> It
         yield _KUBELET, "this node has joined no Kubernetes cluster"
     if not {_SLURMD, _MUNGE}.intersection(down):
         return
-    from ...slurm import places, syntax
+    from ...slurm import places, syntax, this_node
 
     runs = bool(places.running(host))
     if _SLURMD in down and runs:
         yield _SLURMD, _OUTSIDE
     if _MUNGE in down:
-        text = places.here(host).text
+        text = this_node.here(host).text
         kind = next(reversed(syntax.values(text, "authtype")), "") if text is not None else ""
         if kind and kind.lower() not in ("munge", "auth/munge"):
             yield _MUNGE, "slurm.conf has AuthType={0}".format(kind)

@@ -30,10 +30,10 @@ class Seen:
 def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to compare."""
     # Not at the top: a check before each job does not come here, and would pay for the import.
-    from ...slurm import gres_conf, places, slurm_conf, syntax
+    from ...slurm import gres_conf, places, slurm_conf, syntax, this_node
 
     host = evidence.host
-    here = places.here(host)
+    here = this_node.here(host)
     path = here.place.beside("gres.conf")
     text = syntax.read(path, host.read) if path is not None else None
     if path is None or text is None or places.program(host, "slurmd") is None:

@@ -18,8 +18,9 @@ from ...core.host import Host
 from ...core.machine import short_name
 from ...core.options import of_section
 from ...core.resource import NodeError, printable
-from ...slurm import drain, places, slurmd
-from ...slurm.client import TAKEN, Slurm, found_program
+from ...slurm import drain, slurmd, this_node
+from ...slurm.client import TAKEN, Slurm
+from ...slurm.commands import Commands
 from ...slurm.types import SlurmNode
 from .. import machine
 from ..gate import owing
@@ -143,7 +144,7 @@ class Follower:
             self._tell(text)
         self._keep(stored, noticed.memory)
         gate = of_section(Gate, declaration.read(self.host).get(GATE))
-        if found_program(self.host, gate.scontrol) is None:
+        if not Commands(self.host, gate.scontrol).installed:
             self._keep(noticed.memory, noticed.memory.settled())
             return Round(answer, why="there is no Slurm on this node, so events are told only")
         # A drain of ours that nothing is remembered of has to end, too.
@@ -154,7 +155,7 @@ class Follower:
         if not noticed.tells and clock - self._slurm_at < (_SLURM_SECONDS if wanted else _SLURM_IDLE_SECONDS):
             return Round(answer, why="slurmctld was asked a moment ago")
         self._slurm_at = clock
-        name = self._node or settings.slurm_node or places.here(self.host).node_name
+        name = self._node or settings.slurm_node or this_node.here(self.host).node_name
         return self._act(answer, noticed, settings, gate, Slurm(self.host, name, gate.scontrol, self._pause), here, now)
 
     def _here(self, answer: Answer, known: Memory, settings: Settings) -> Tuple[plan.Here, Memory]:
@@ -170,7 +171,7 @@ class Follower:
                 if not name:
                     self._once("name", "the cloud does not say what it calls this machine; its host name is taken")
         # A cloud does not know the names of Slurm: they are one more, where both are the same.
-        known_as = dict.fromkeys((name, short_name(), places.here(self.host).node_name))
+        known_as = dict.fromkeys((name, short_name(), this_node.here(self.host).node_name))
         names = tuple(one.lower() for one in known_as if one)
         return plan.Here(identity, boot, names), known
 
@@ -248,7 +249,7 @@ class Follower:
         return Round(answer, action=plan.PROVE, why=why)
 
     def _empty(self, slurm: Slurm) -> bool:
-        jobs = slurmd.asked(self.host, slurm.node, slurm.program)[0]
+        jobs = slurmd.asked(slurm)[0]
         if jobs != slurmd.IDLE:
             self._once("approve", "the cloud is not told that it may start: {0}".format(jobs))
         return jobs == slurmd.IDLE

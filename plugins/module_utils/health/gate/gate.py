@@ -19,7 +19,7 @@ from ...core.host import Host, LockHeld
 from ...core.options import of_section
 from ...core.resource import NodeError
 from ...slurm import drain, states
-from ...slurm.client import TAKEN, Slurm, found_program
+from ...slurm.client import TAKEN, Slurm
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ...slurm.types import SlurmNode
 from .. import machine
@@ -78,7 +78,7 @@ class Gate:
             quiet = known.in_service(verdict.time) and not (known.debt.faults and verdict.outcome in plan.CLEAN)
             if quiet and plan.sick(known, settings) is None:
                 return Report(plan.Decision(LEAVE, "nothing is wrong with it"))
-            if found_program(self.host, self.settings.scontrol) is None:
+            if not self._slurm.installed:
                 return Report(plan.Decision(LEAVE, "there is no Slurm on this node"))
             return self._settle(known, settings, verdict.time)
 
@@ -210,7 +210,7 @@ class Gate:
         from ...slurm import slurmd
         from . import owing
 
-        if found_program(self.host, self.settings.scontrol) is None:
+        if not self._slurm.installed:
             reason = "there is no Slurm on this node"
             raise owing.NotKnown("Slurm", reason, "run 'gpunode health --active' by hand")
         try:
@@ -232,7 +232,7 @@ class Gate:
         """Why active checks would come between a job and its GPUs, or that nobody tells; None: no job is here."""
         from ...slurm import slurmd  # not wanted before a job
 
-        jobs = slurmd.asked(self.host, self.node, self.settings.scontrol)[0]
+        jobs = slurmd.asked(self._slurm)[0]
         return None if jobs == slurmd.IDLE else jobs
 
     def _kept(self, known: history.History, wanted: bool) -> bool:

@@ -19,7 +19,7 @@ from ...facts.fabric import switches
 from ...facts.gpu_info import GpuInformation, Information
 from ...gpus.mig import clients
 from ...slurm import drain, slurmd
-from ...slurm.client import Slurm, found_program
+from ...slurm.client import Slurm
 from .. import attempts, machine
 from ..gate import history, kept
 from ..gate.settings import Settings
@@ -43,7 +43,7 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
     verdict = health.examine(host, node, health.Options(level=health.Cost.PASSIVE))
     cluster, unknown = None, ""
     try:
-        cluster = ask(host, slurm)
+        cluster = ask(slurm)
     except NodeError as error:
         unknown = error.reason
     found: Optional[Information] = None
@@ -80,15 +80,15 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
     return World(state, verdict, found)
 
 
-def ask(host: Host, slurm: Slurm) -> Cluster:
+def ask(slurm: Slurm) -> Cluster:
     """:raises NodeError: slurmctld cannot be asked, or does not answer."""
-    if found_program(host, slurm.program) is None:
+    if not slurm.installed:
         raise NodeError("Slurm", "there is no Slurm on this node", "install its client programs")
     node = slurm.look()
     jobs = no_reboot = "it was not asked for its jobs"
     remedied, latched = slurm.marked(node, _REMEDY, _LATCHED)
     if drain.is_for_health(node):
-        jobs, no_reboot = slurmd.asked(host, slurm.node, slurm.program)[0], slurm.no_reboot()
+        jobs, no_reboot = slurmd.asked(slurm)[0], slurm.no_reboot()
     return Cluster(node, jobs, remedied, latched, no_reboot)
 
 

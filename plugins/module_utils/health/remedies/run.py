@@ -185,7 +185,7 @@ def confirm(here: Context) -> None:
     if not drain.is_for_health(node) or "IDLE" not in flags:
         reason = "it is no more drained for its health and idle ({0})".format("+".join(sorted(flags)))
         raise NotOurs("node " + here.slurm.node, reason, "nothing more is done to it")
-    jobs = slurmd.asked(here.host, here.slurm.node, here.slurm.program)[0]
+    jobs = slurmd.asked(here.slurm)[0]
     if jobs != slurmd.IDLE:
         raise NotOurs("node " + here.slurm.node, jobs, "nothing more is done to it")
 
@@ -247,7 +247,7 @@ def seen(host: Host, node: str) -> Tuple[Record, Settings, str]:
     """(what was tried here, what is on, what slurmctld tells of the breakers of others or why it does not)."""
     settings = of_section(Settings, declaration.read(host).get(SECTION))
     try:
-        cluster = ask(host, Slurm(host, node, settings.scontrol))
+        cluster = ask(Slurm(host, node, settings.scontrol))
         names = sorted({name for one in cluster.latched for name in one.ours})
         told = "latched in Slurm: {0}".format(", ".join(names) or "none")
     except NodeError as error:

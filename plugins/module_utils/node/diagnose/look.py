@@ -15,6 +15,7 @@ from typing import Any, List, Optional
 from ...core.host import Host
 from ...core.machine import short_name
 from ...core.moment import moment
+from ...core.resource import NodeError
 from . import tool
 from .processes import unnamed, without_names
 from .types import MIB, Context, Files, Told
@@ -75,9 +76,9 @@ def kernel(host: Host, context: Context) -> Told:
 
 def slurmd_log(host: Host, dummy: Context) -> Optional[Files]:
     """As slurm.conf has it."""
-    from ...slurm import places, slurm_conf
+    from ...slurm import slurm_conf, this_node
 
-    here = places.here(host)
+    here = this_node.here(host)
     path = slurm_conf.option(here.text, "SlurmdLogFile") if here.text is not None else None
     if path:
         path = path.replace("%h", short_name()).replace("%n", here.node_name)
@@ -86,16 +87,21 @@ def slurmd_log(host: Host, dummy: Context) -> Optional[Files]:
 
 
 def slurm(host: Host, dummy: Context) -> Optional[Told]:
-    from ...slurm import places
+    from ...slurm import this_node
+    from ...slurm.commands import Commands
 
-    scontrol = places.program(host, "scontrol")
-    if scontrol is None:
+    commands = Commands(host)
+    if not commands.installed:
         return None
-    node = places.here(host).node_name
+    node = this_node.here(host).node_name
     texts = []
     for words in (["ping"], ["-o", "show", "node", node], ["-o", "show", "partition"]):
-        done = host.run(places.command(host, [scontrol, *words]), 10.0, accept=_ANY)
-        texts.append("==> scontrol {0} <==\n{1}{2}".format(" ".join(words), done.stdout, done.stderr))
+        try:
+            done = commands.ask("scontrol", *words)
+            told = done.stdout + done.stderr
+        except NodeError as error:
+            told = "{0}\n".format(error)
+        texts.append("==> scontrol {0} <==\n{1}".format(" ".join(words), told))
     return Told("\n".join(texts))
 
 

@@ -11,8 +11,8 @@ from typing import Optional, Sequence, Tuple
 
 from ...core.host import Host
 from ...core.resource import Misuse, NodeError
+from ...slurm.job_processes import job_pids
 from . import read_proc
-from .slurm_job import job_pids
 
 
 def choose(

@@ -8,16 +8,17 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 import time
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 from ...core import declaration, managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
-from ...slurm import places, slurm_conf, slurmd
-from . import plugstack, slurm
+from ...slurm import commands, places, slurm_conf, slurmd, this_node
+from . import plugstack
 from .options import Desired
-from .types import DROP_IN, FILE_NAME, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, State
+from .types import DROP_IN, FILE_NAME, PLUGIN, PLUGSTACK, SECTION, Headers, Other, Plugstack, State
 
 _BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 
@@ -27,8 +28,8 @@ def observe(host: Host, desired: Desired) -> State:
     found = _plugstack(host, desired)
     files = managed_files.observe(host, (DROP_IN, found.path), declared, share=True)
     return State(
-        slurm_version=slurm.version(host),
-        headers=slurm.headers(host),
+        slurm_version=commands.version(host),
+        headers=_headers(host),
         missing_tools=_missing_tools(host),
         plugin_sha256=sha256(host.path(PLUGIN)),
         files=replaced(files, missing_folders=_with_plugin_folder(host, files.missing_folders)),
@@ -40,7 +41,7 @@ def observe(host: Host, desired: Desired) -> State:
 
 
 def _plugstack(host: Host, desired: Desired) -> Plugstack:
-    here = places.here(host)
+    here = this_node.here(host)
     place, text = here.place, here.text
     named = slurm_conf.option(text, "PlugStackConfig") if text is not None else None
     # The files in the cache of a configless slurmd come from slurmctld.
@@ -89,3 +90,26 @@ def _changed_at(host: Host, plugstack_path: str) -> float:
         except OSError:
             continue
     return max(times)
+
+
+def _headers(host: Host) -> Optional[Headers]:
+    """Those beside the programs win over the distribution's."""
+    folders: List[str] = []
+    for name in ("srun", "slurmd", "scontrol"):
+        path = places.program(host, name)
+        if path is not None:
+            folders.append(os.path.dirname(os.path.dirname(host.real_path(path))) + "/include")
+    for folder in dict.fromkeys([*folders, "/usr/include", "/usr/local/include", "/opt/slurm/include"]):
+        if host.exists(folder + "/slurm/spank.h"):
+            return Headers(folder, _header_version(host, folder))
+    return None
+
+
+def _header_version(host: Host, folder: str) -> Optional[Tuple[int, int, int]]:
+    for name in ("slurm_version.h", "slurm.h"):
+        text = host.read("{0}/slurm/{1}".format(folder, name)) or ""
+        found = re.search(r"^#define\s+SLURM_VERSION_NUMBER\s+0x([0-9a-fA-F]{1,8})\b", text, re.MULTILINE)
+        if found:
+            number = int(found.group(1), 16)
+            return number >> 16 & 0xFF, number >> 8 & 0xFF, number & 0xFF
+    return None

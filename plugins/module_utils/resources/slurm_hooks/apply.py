@@ -10,13 +10,10 @@ from typing import Mapping
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError, Step
-from ...slurm import places
+from ...slurm.commands import RECONFIGURE_SECONDS, Commands
 from ...slurm.prepare import prepare
 from .job_folders import MakeJobFolders
 from .types import TOLD, Reconfigure
-
-# slurmctld reads the files of a large cluster before it answers.
-_RECONFIGURE_SECONDS = 120.0
 
 
 def make_job_folders(host: Host, dummy: MakeJobFolders, other: object = None) -> None:
@@ -26,7 +23,7 @@ def make_job_folders(host: Host, dummy: MakeJobFolders, other: object = None) ->
 def reconfigure(host: Host, action: Reconfigure, dummy: object = None) -> None:
     """:raises NodeError: slurmctld cannot be asked, or does not take its files."""
     try:
-        host.run(places.command(host, [host.path(action.scontrol), "reconfigure"]), _RECONFIGURE_SECONDS)
+        Commands(host, host.path(action.scontrol), RECONFIGURE_SECONDS).run("scontrol", "reconfigure")
     except NodeError as error:
         remedy = "run 'scontrol reconfigure' where slurmctld answers, or set reconfigure to false"
         raise NodeError("scontrol reconfigure", error.reason, remedy) from error

@@ -22,7 +22,7 @@ from ...facts.sysfs_numa import CPUS
 from ...facts.topology import gpus as topology_gpus
 from ...gpus.mig import devices as mig_devices
 from ...gpus.mig.observe import read_gpu
-from ...slurm import hooks_conf, places, slurm_conf, slurmd, syntax
+from ...slurm import hooks_conf, places, slurm_conf, slurmd, syntax, this_node
 from ...slurm.gpus import identities
 from ...slurm.hooks_conf import Hooks
 from ...slurm.layout import Machine, Slurm, version
@@ -49,9 +49,9 @@ def observe(host: Host, desired: Desired) -> State:
     if absent is not None or not desired.present:
         return State(files=files, declared=declared, absent=absent)
     scontrol = places.program(host, "scontrol")
-    running = hooks_conf.running(host, scontrol)
+    running = hooks_conf.running(host)
     text = configured or running
-    name = places.node_name(place, text, host)
+    name = this_node.node_name(place, text, host)
     looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
     return State(
         files=files,

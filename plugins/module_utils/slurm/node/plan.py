@@ -89,7 +89,7 @@ def expected(state: State, action: Action) -> State:
 
 def _hindrance(state: State) -> Optional[str]:
     """Why a node is no matter for us, whoever drained it."""
-    flags = states.normalised(state.node.flags)
+    flags = state.node.flags
     if states.away(flags):
         return "there is no machine, or not for long ({0})".format(_what(state))
     if states.rebooting(flags):
@@ -123,7 +123,7 @@ def other_run(ours: Optional[Ours], run: str, take_over: bool) -> Optional[str]:
 
 
 def _busy(state: State) -> bool:
-    return bool(state.jobs) or states.busy(states.normalised(state.node.flags))
+    return bool(state.jobs) or states.busy(state.node.flags)
 
 
 def _what(state: State) -> str:

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Optional
+from typing import Callable
 
 from ...core.host import Host
 from ...core.machine import whole_name
 from ...core.resource import Action, NodeError
-from .. import places
+from .. import drain, states, this_node
+from ..client import Slurm
+from ..commands import PATIENT_SECONDS, NoSuchNode, Refused
 from . import plan
-from .apply import apply
 from .loop import Done, DrainStands, Loop
-from .observe import NoSuchNode, Refused, Slurm
 from .types import Decision, Desired, Drain, Owner, State, Undrain
 
 __all__ = ["Done", "DrainStands", "run"]
@@ -34,17 +34,18 @@ class _Run(Loop):
 
     def __init__(self, host: Host, desired: Desired, check_mode: bool, pause: Callable[[float], None]) -> None:
         super().__init__(desired, REGISTERS_SECONDS, check_mode, pause)
-        self._host, self._slurm = host, Slurm(host)
+        self._host, self._slurm = host, Slurm(host, desired.name, seconds=PATIENT_SECONDS)
 
     def look(self) -> State:
-        state = self._slurm.look(self.desired.name)
+        node = self._slurm.show()
+        state = State(node, () if states.busy(node.flags) else self._slurm.jobs())
         if self.desired.same_host and not self.actions and not self._is_ours():
-            _check_host(self.desired.name, state.host, whole_name())
+            _check_host(self.desired.name, node.host, whole_name())
         return state
 
     def _is_ours(self) -> bool:
         """With ``-N`` the host that Slurm has for a node need not be the name of the machine."""
-        here = places.here(self._host)
+        here = this_node.here(self._host)
         return here.certain and here.node_name == self.desired.name
 
     def decide(self, state: State, time_left: bool) -> Decision:
@@ -54,7 +55,11 @@ class _Run(Loop):
         return plan.expected(state, action)
 
     def apply(self, state: State, action: Action) -> bool:
-        apply(self._slurm, self.desired.name, action)
+        if isinstance(action, Drain):
+            self._slurm.update("State=DRAIN", "Reason=" + action.reason)
+        else:
+            # Not RESUME, which would also end a DOWN that is not ours.
+            self._slurm.update("State=UNDRAIN", "Reason=" + drain.RESUMED)
         return True
 
     def is_refused(self, error: NodeError) -> bool:
@@ -65,13 +70,12 @@ class _Run(Loop):
         return NodeError("node " + self.desired.name, reason, "see who else drains or resumes it")
 
     def taken_back(self) -> bool:
-        now = self._slurm.look_at_drain(self.desired.name)
+        now = State(self._slurm.show())
         if now.owner is Owner.NOBODY:
             return True
         if now.node.reason not in (self.desired.text(), self.desired.text(waits=True)):
             return False
-        apply(self._slurm, self.desired.name, Undrain())
-        return True
+        return self.apply(now, Undrain())
 
 
 def named(host: Host, name: str, inventory_name: str) -> str:
@@ -82,7 +86,7 @@ def named(host: Host, name: str, inventory_name: str) -> str:
     """
     if name:
         return name
-    here = places.here(host)
+    here = this_node.here(host)
     short = inventory_name.split(".")[0].lower()
     ours = {one.lower() for whole in (here.node_name, whole_name()) for one in (whole, whole.split(".")[0])}
     if not inventory_name or short in ours:
@@ -90,13 +94,13 @@ def named(host: Host, name: str, inventory_name: str) -> str:
     other = inventory_name.split(".")[0]
     if here.certain:
         try:
-            Slurm(host).look_at_drain(other)
+            Slurm(host, other, seconds=PATIENT_SECONDS).show()
         except NoSuchNode:
             return here.node_name
     return other
 
 
-def _check_host(name: str, host: Optional[str], here: str) -> None:
+def _check_host(name: str, host: str, here: str) -> None:
     here = here.split(".")[0]
     if host and host.split(".")[0].lower() != here.lower():
         raise NodeError(

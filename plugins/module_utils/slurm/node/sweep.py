@@ -9,18 +9,17 @@ it is the same one after all, the health gate on it remembers what it was draine
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
 from .. import breaker, drain
+from ..client import Slurm
+from ..commands import PATIENT_SECONDS
 from ..types import SlurmNode
 from . import reason as reasons
-from .observe import Slurm
 
-# Columns of sinfo with their widths; the names of all states that a node can have are 200 characters at most.
-_COLUMNS = (("NodeList", 256), ("StateComplete", 256), ("Reason", 1024))
 _CHUNK = 100
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 
@@ -70,44 +69,24 @@ def _kept(node: SlurmNode) -> Optional[str]:
     return None
 
 
-def parse(text: str) -> Dict[str, SlurmNode]:
-    """A line for each node and partition; lines of another form are passed over.
-
-    :raises NodeError: two lines tell of two nodes of one name.
-    """
-    widths = [width for dummy, width in _COLUMNS]
-    nodes: Dict[str, SlurmNode] = {}
-    for line in text.splitlines():
-        cells = [line[sum(widths[:number]) :][: widths[number]].strip() for number in range(len(widths))]
-        name, state, why = cells
-        flags: FrozenSet[str] = frozenset(state.upper().split("+"))
-        if name and flags and all(one.replace("_", "").isalpha() for one in flags):
-            node = SlurmNode(flags, None if why in ("", "none") else why)
-            if nodes.setdefault(name, node) != node:
-                raise drain.two_nodes(name)
-    return nodes
-
-
 def run(host: Host, percent: float, check_mode: bool = False) -> Sweep:
     """:raises NodeError: slurmctld does not answer or refuses, or they are too many."""
-    slurm = Slurm(host)
-    sweep = plan(_look(slurm), percent)
+    sweep = plan(_look(host), percent)
     if check_mode or not sweep.names:
         return sweep
     for names in _chunks(sweep.names):
         # RESUME would also end that a node is down, or that it is being powered down (scontrol(1)).
-        words = ["update", "NodeName=" + ",".join(names), "State=UNDRAIN", "Reason=" + drain.RESUMED]
-        slurm.run("scontrol", words)
-    again = plan(_look(slurm), 100.0)
+        slurm = Slurm(host, ",".join(names), seconds=PATIENT_SECONDS)
+        slurm.update("State=UNDRAIN", "Reason=" + drain.RESUMED)
+    again = plan(_look(host), 100.0)
     stuck = sorted(set(again.names) & set(sweep.names))
     if stuck:
         raise NodeError("node " + stuck[0], "slurmctld has it drained still", "run it again, and see who drains it")
     return sweep
 
 
-def _look(slurm: Slurm) -> Dict[str, SlurmNode]:
-    columns = ",".join("{0}:{1}".format(name, width) for name, width in _COLUMNS)
-    nodes = parse(slurm.run("sinfo", ["-h", "--local", "-a", "-N", "-O", columns]))
+def _look(host: Host) -> Dict[str, SlurmNode]:
+    nodes = Slurm(host, "", seconds=PATIENT_SECONDS).every()
     if not nodes:
         raise NodeError("sinfo", "it tells of no node", "look at 'sinfo --local -a -N'")
     return nodes

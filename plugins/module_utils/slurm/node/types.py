@@ -68,12 +68,10 @@ def check_seconds(option: str, seconds: float) -> None:
 
 @frozen
 class State:
-    """``jobs``: the jobs that hold the node; not asked for where the state tells that there are some. ``host``: the
-    machine that Slurm has it on."""
+    """``jobs``: the jobs that hold the node; not asked for where the state tells that there are some."""
 
     node: SlurmNode
     jobs: Tuple[str, ...] = ()
-    host: Optional[str] = None
 
     @property
     def owner(self) -> Owner:

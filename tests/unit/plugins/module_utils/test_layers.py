@@ -16,8 +16,8 @@ LIBRARY = Path(__file__).resolve().parents[4] / "plugins" / "module_utils"
 ROOMS = (
     "core",
     "facts",
-    "placement",
     "slurm",
+    "placement",
     "gpus",
     "kubernetes",
     "checkpoints",

@@ -18,7 +18,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import gpu
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, reset
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report, Request
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import Slurm
 
 POINT = "/mnt/resource_nvme"
@@ -70,7 +69,7 @@ def test_a_silent_slurmctld_refuses_the_undo_while_slurmd_runs(host, monkeypatch
         os.makedirs(folder)
         with open(folder + "/comm", "w") as stream:
             stream.write("slurmd\n")
-    monkeypatch.setattr(on_node, "found_program", lambda host, program: "/usr/bin/scontrol")
+    monkeypatch.setattr(Slurm, "installed", True)
 
     def silent(self):
         raise NodeError("squeue", "it did not end within 10 s", "look at 'scontrol ping'")

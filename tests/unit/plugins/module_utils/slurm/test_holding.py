@@ -51,6 +51,9 @@ class Slurm(Host):
         super().__init__(str(root))
         self.told, self.asked = told, []
 
+    def which(self, program):
+        return program
+
     def run(self, argv, timeout_seconds=60.0, accept=(0,)):
         self.asked.append(" ".join(argv[-4:]))
         if self.told is None:
@@ -218,16 +221,11 @@ def test_a_silent_slurmctld_is_asked_once_and_what_is_known_not_at_all(tmp_path)
 # Jobs that only slurmctld knows ---------------------------------------------------------------------------
 
 
-class Squeue(Slurm):
-    def which(self, program):
-        return program
-
-
 def of_slurm(root, told, running=True):
     if running:
         (root / "proc/99").mkdir(parents=True, exist_ok=True)
         (root / "proc/99/comm").write_text("slurmd\n")
-    host = Squeue(root, told)
+    host = Slurm(root, told)
     return holding.of_slurm(host, holding.look(host), client.Slurm(host, NODE, "scontrol"))
 
 

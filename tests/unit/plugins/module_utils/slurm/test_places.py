@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places, this_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.run import named
 
 COLLECTION = Path(__file__).resolve().parents[5]
@@ -83,22 +83,23 @@ def test_the_node_name_comes_from_the_host_name_as_slurmd_takes_it(
     host = tree(
         tmp_path, {ETC: "Include nodes.conf\n", "/etc/slurm/nodes.conf": LINES + conf, "/etc/hosts": hosts_file}
     )
-    assert places.here(host).node_name == expected
+    assert this_node.here(host).node_name == expected
 
 
 def test_a_running_slurmd_gives_its_node_name(tmp_path, monkeypatch):
     called(monkeypatch, "host7.x.org")
     conf = {ETC: "NodeName=host7\nNodeName=gpu0[1-4]\n", "/etc/default/slurmd": "SLURMD_OPTIONS=-N gpu03\n"}
-    assert places.here(tree(tmp_path / "one", conf)).node_name == "gpu03"  # it does not run yet
-    assert places.here(tree(tmp_path / "two", conf, "/usr/sbin/slurmd -DsN gpu04")).node_name == "gpu04"
-    assert places.here(tree(tmp_path / "three", conf, "/usr/sbin/slurmd -D")).node_name == "host7"
+    assert this_node.here(tree(tmp_path / "one", conf)).node_name == "gpu03"  # it does not run yet
+    assert this_node.here(tree(tmp_path / "two", conf, "/usr/sbin/slurmd -DsN gpu04")).node_name == "gpu04"
+    assert this_node.here(tree(tmp_path / "three", conf, "/usr/sbin/slurmd -D")).node_name == "host7"
     # A dynamic node has the whole host name, with -N that name.
     assert (
-        places.here(tree(tmp_path / "four", conf, "/usr/sbin/slurmd -DZ --conf Gres=gpu:8")).node_name == "host7.x.org"
+        this_node.here(tree(tmp_path / "four", conf, "/usr/sbin/slurmd -DZ --conf Gres=gpu:8")).node_name
+        == "host7.x.org"
     )
-    assert places.here(tree(tmp_path / "five", conf, "/usr/sbin/slurmd -Z -Ndyn1")).node_name == "dyn1"
+    assert this_node.here(tree(tmp_path / "five", conf, "/usr/sbin/slurmd -Z -Ndyn1")).node_name == "dyn1"
     monkeypatch.setenv("SLURMD_NODENAME", "gpu02")  # in a hook
-    assert places.here(tree(tmp_path / "two", conf)).node_name == "gpu02"
+    assert this_node.here(tree(tmp_path / "two", conf)).node_name == "gpu02"
 
 
 def library(path):
@@ -206,20 +207,20 @@ def test_slurmctld_names_a_dynamic_future_node(tmp_path, monkeypatch, answer, na
     asked = []
 
     def run(host, argv, *dummy, **options):
-        asked.append(argv[argv.index("-h") - 1 :])
+        asked.append([os.path.basename(argv[argv.index("-h") - 1]), *argv[argv.index("-h") :]])
         if answer is None:
             raise NodeError("sinfo", "it did not exit within 10 s", "look")
         return Completed(tuple(argv), 0, answer, "")
 
     monkeypatch.setattr(Host, "run", run)
-    here = places.here(tree(tmp_path, {ETC: FUTURE}, "slurmd -D -Fh100"))
+    here = this_node.here(tree(tmp_path, {ETC: FUTURE, "/usr/bin/sinfo": ""}, "slurmd -D -Fh100"))
     assert (here.node_name, here.certain) == (name, certain)
     assert asked == [["sinfo", "-h", "--local", "-a", "-N", "-o", "%N %n"]]
     # slurmd gives its hooks the name, and any other slurmd needs no answer.
     monkeypatch.setenv("SLURMD_NODENAME", "d018")
-    assert places.here(Host(str(tmp_path))).certain_name == "d018"
+    assert this_node.here(Host(str(tmp_path))).certain_name == "d018"
     monkeypatch.delenv("SLURMD_NODENAME")
-    assert places.here(tree(tmp_path, {ETC: FUTURE}, "slurmd -D")).certain_name == "gpu01"
+    assert this_node.here(tree(tmp_path, {ETC: FUTURE}, "slurmd -D")).certain_name == "gpu01"
     assert len(asked) == 1
 
 
@@ -313,7 +314,7 @@ def test_no_other_module_finds_the_node_name_or_the_files_of_slurm():
     """A second mechanism would be right on the machine of its author and wrong on the next one."""
     allowed = {
         r"uname\(\)\.nodename|gethostname|platform\.node\(|getfqdn|/etc/hostname": {"core/machine.py"},
-        r"\[?[\"']SLURMD_NODENAME[\"']": {"slurm/places.py", "slurm/types.py", "command/job_hooks.py"},
+        r"\[?[\"']SLURMD_NODENAME[\"']": {"slurm/this_node.py", "slurm/types.py", "command/job_hooks.py"},
         r"[\"'][^\"' ]*/slurm\.conf[\"']|conf-cache|/run/slurm/conf": {"slurm/places.py"},
         r"[\"'](?:/[^\"' ]*)?/(?:gres|plugstack|cgroup)\.conf[\"']": {
             "slurm/gpus.py",
@@ -321,7 +322,7 @@ def test_no_other_module_finds_the_node_name_or_the_files_of_slurm():
             "resources/slurm_hooks/options.py",  # the documented default of an option
             "resources/slurm_hooks/observe.py",
         },
-        r"places\.node_name\(": {"resources/slurm_hooks/observe.py"},
+        r"this_node\.node_name\(": {"resources/slurm_hooks/observe.py"},
     }
     found = []
     for path in sorted((COLLECTION / "plugins").rglob("*.py")):

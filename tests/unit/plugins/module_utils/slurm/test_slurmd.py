@@ -73,7 +73,7 @@ def test_one_restart_serves_all_files_and_the_node_is_asked_for_once_by_its_node
     assert node.told("restarts") == ["restart slurmd.service"]
     shown, listed = node.told("asked")
     assert shown == "scontrol show node gpu07" and "--nodelist=gpu07" in listed
-    assert "--local" in listed and "--all" in listed  # nor is a hidden partition passed over
+    assert " --local -a " in listed  # nor is a hidden partition passed over
 
 
 def test_a_name_that_slurmd_was_given_is_the_one(node):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes.node import Node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 
 # By Slurm 22.05 with SLURM_TIME_FORMAT=%s; the second reason was given with a line break and a comment.
 TEXT = (
@@ -94,24 +94,24 @@ EARLY = {
 del EARLY["nodes"][0]["version"], EARLY["nodes"][1]["version"]
 ANSWERS = {"text": TEXT, "early": json.dumps(EARLY), "late": json.dumps(LATE, indent=2)}
 NODES = (
-    Node(
+    SlurmNode(
         name="gpu01",
         address="10.0.0.5",
-        states=("idle",),
-        here=True,
+        flags=frozenset({"IDLE"}),
+        host="gpu01",
         partitions=("gpu", "all"),
         features=("ndv4", "a100"),
-        gres=(("gpu", "a100", 8), ("nic", "", 8)),
+        gres="gpu:a100:8(S:0-1),nic:8",
         cpus=96,
         memory_mib=900000,
         boot_time=1795306581,
         version="22.05.8",
     ),
-    Node(
+    SlurmNode(
         name="cloud-1",
         address="cloud-1",
-        states=("drained", "cloud", "powered_down"),
-        here=False,
+        flags=frozenset({"IDLE", "CLOUD", "DRAIN", "POWERED_DOWN"}),
+        host="cloud-1",
         reason="anna: State=IDLE Gres=gpu:9 second line",
         partitions=("all",),
         cpus=8,

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes import answer, grouping, node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import nodes
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes import grouping
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.slurm_nodes.slurm_answers import (
     ANSWERS,
     LATE,
@@ -24,7 +25,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.slur
 
 @pytest.mark.parametrize("form", sorted(ANSWERS))
 def test_every_version_tells_the_same(form):
-    assert answer.parse(ANSWERS[form], "test") == NODES
+    assert nodes.parse(ANSWERS[form], "test") == NODES
 
 
 def changed(**fields):
@@ -59,7 +60,7 @@ def changed(**fields):
         (json.dumps(dict(LATE, nodes=LATE["nodes"] * 2)), "has node gpu01 twice"),
         (TEXT[:-1], "cut short: its last line has no end"),
         (TEXT[: len(TEXT) // 2], "cut short: its last line has no end"),
-        ("NodeName=gpu01 Arch=x86_64\n", "the line of node gpu01 has no State"),
+        ("NodeName=gpu01 Arch=x86_64\n", "node gpu01: the answer has no state of it"),
         ("No nodes in the system\n", "this is not what scontrol writes: 'No nodes in the system'"),
         ("Willkommen auf login01!\n" + TEXT, "this is not what scontrol writes: 'Willkommen auf login01!'"),
         ("Knotenname=gpu01 Zustand=FREI\n", "this is not what scontrol writes"),
@@ -68,7 +69,7 @@ def changed(**fields):
 )
 def test_what_is_no_answer(text, told):
     with pytest.raises(NodeError) as caught:
-        answer.parse(text, "test")
+        nodes.parse(text, "test")
     assert told in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 600
 
 
@@ -85,12 +86,12 @@ def test_what_is_no_answer(text, told):
     ],
 )
 def test_gres(text, gres):
-    assert node.gres_of(text) == gres
+    assert nodes.gres_of(text) == gres
 
 
 def test_gpus_are_those_of_all_types():
-    found = dataclasses.replace(NODES[0], gres=node.gres_of("gpu:a100:4,gpu:h100:2,mps:800"))
-    assert found.gpus == 6 and found.variables()["gpus"] == 6
+    found = replaced(NODES[0], gres="gpu:a100:4,gpu:h100:2,mps:800")
+    assert grouping.gpus_of(found) == 6 and grouping.variables(found)["gpus"] == 6
 
 
 # Anything, and anything done to an answer -----------------------------------------------------------------
@@ -104,11 +105,11 @@ JSON = st.recursive(
 
 def either_nodes_or_a_sentence(text):
     try:
-        found = answer.parse(text, "test")
+        found = nodes.parse(text, "test")
     except NodeError as error:
         assert "\n" not in str(error)
         return None
-    assert found and all(one.states and one.name for one in found)
+    assert found and all(one.flags and one.name for one in found)
     return found
 
 
@@ -157,14 +158,14 @@ def test_groups():
 
 @pytest.mark.parametrize("state, there", [("IDLE", 1), ("DOWN", 1), ("IDLE+CLOUD", 1), ("IDLE+POWERED_DOWN", 0)])
 def test_a_node_without_a_machine_is_in_no_group_that_is_converged(state, there):
-    found = node.made("gpu01", [state], gres="gpu:8")
+    found = nodes.record("gpu01", (state,), gres="gpu:8")
     assert grouping.groups_of(found, "slurm_", "gpu_nodes").count("gpu_nodes") == there
     assert "gpu_nodes" not in grouping.groups_of(found, "slurm_", "")
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_every_group_has_the_name_of_a_variable(prefix, feature):
-    found = dataclasses.replace(NODES[0], features=(feature,))
+    found = replaced(NODES[0], features=(feature,))
     assert all(name.isidentifier() or not name[:1].isalpha() for name in grouping.groups_of(found, prefix, ""))
 
 
@@ -189,7 +190,7 @@ def test_a_filter_with_a_slip_is_told(given_, told):
 
 
 def test_what_the_cache_keeps_is_the_same_node():
-    kept = json.loads(json.dumps([dataclasses.asdict(one) for one in NODES]))
-    assert tuple(node.Node.restored(one) for one in kept) == NODES
+    kept = json.loads(json.dumps([grouping.stored(one) for one in NODES]))
+    assert tuple(grouping.restored(one) for one in kept) == NODES
     with pytest.raises(TypeError):
-        node.Node.restored({"gres": [], "other": 1})
+        grouping.restored({"flags": [], "other": 1})

@@ -21,6 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.m
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settle import Proof
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault, History
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import commands
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.events.azure_stand_in import (
     ID,
     NAME,
@@ -89,7 +90,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path, azure, monkeypatch):
-    monkeypatch.setattr(follow, "found_program", lambda host, program: program if os.path.exists(program) else None)
+    monkeypatch.setattr(commands.Commands, "installed", property(lambda self: os.path.exists(self.program)))
     return Node(tmp_path, azure)
 
 

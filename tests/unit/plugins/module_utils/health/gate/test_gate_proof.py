@@ -630,7 +630,7 @@ class Node:
 @pytest.fixture
 def at_a_time(monkeypatch):
     """With histories as they are in memory: a hundred thousand of them are written."""
-    monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+    monkeypatch.setattr(client.Slurm, "installed", True)
     monkeypatch.setattr(slurmd, "asked", lambda *dummy: (slurmd.IDLE, ""))
     monkeypatch.setattr(history, "read", lambda host: host.files.get(history.PATH, History()))
     monkeypatch.setattr(history, "taken", lambda host: (history.read(host), ""))
@@ -683,7 +683,7 @@ def drained(tmp_path, monkeypatch, known, state=OURS):
         return True
 
     monkeypatch.setattr(client.Slurm, "undrain", undrain)
-    monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+    monkeypatch.setattr(client.Slurm, "installed", True)
     monkeypatch.setattr(slurmd, "asked", lambda *dummy: (slurmd.IDLE, ""))
     return host
 

@@ -212,8 +212,7 @@ def test_the_journal_names_what_a_remedy_was_for():
     ],
 )
 def test_slurm_reboots_none_that_it_would_set_down_for_that(monkeypatch, config, why):
-    monkeypatch.setattr(client.Slurm, "_run", lambda self, program, words: config)
-    monkeypatch.setattr(client, "found_program", lambda host, program: program)
+    monkeypatch.setattr(client.Slurm, "run", lambda self, *words: config)
     told = client.Slurm(None, "gpu00").no_reboot()
     assert re.search(why, told) and bool(told) == bool(why)
 

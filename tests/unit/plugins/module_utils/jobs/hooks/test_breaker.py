@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker, drain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker, drain, nodes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import SETTLE_SECONDS
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
 
@@ -54,16 +54,20 @@ def test_what_sinfo_tells():
     )
 
 
+def line(partition, state, reason):
+    widths = [int(column.partition(":")[2]) for column in nodes.COLUMNS.split(",")]
+    return "".join(cell.ljust(width) for cell, width in zip(("gpu01", partition, state, reason), widths))
+
+
 def test_what_sinfo_tells_of_one_node():
     """Two partitions; the columns are as wide as was asked for, and a reason may hold any sign."""
-    widths = [width for dummy, width in drain.OWN_COLUMNS]
     cells = ("idle+cloud+drain+powered_down", "gpu_node: health: GPU 3 | it is lost")
-    lines = ["".join(cell.ljust(width) for cell, width in zip((name, *cells), widths)) for name in ("gpu", "all")]
-    node = drain.parse_own("\n".join([*lines, "what a reason brought with it"]))
+    lines = [line(name, *cells) for name in ("gpu", "all")]
+    node = nodes.of_columns("\n".join([*lines, "what a reason brought with it"]))["gpu01"]
     assert node.flags == {"IDLE", "CLOUD", "DRAIN", "POWERED_DOWN"} and node.partitions == ("gpu", "all")
     assert node.reason == cells[1] and drain.is_for_health(node)
-    assert drain.parse_own(lines[0].replace(cells[1], "none")).reason is None
-    assert drain.parse_own("") is None and drain.parse_own("sinfo: error: x\n") is None
+    assert nodes.of_columns(lines[0].replace(cells[1], "none"))["gpu01"].reason is None
+    assert nodes.of_columns("") == nodes.of_columns("sinfo: error: x\n") == {}
 
 
 @pytest.mark.parametrize(
@@ -71,19 +75,17 @@ def test_what_sinfo_tells_of_one_node():
 )
 def test_two_nodes_of_one_name_are_none(other):
     """As sinfo tells of the clusters of a federation; the last line won."""
-    widths = [width for dummy, width in drain.OWN_COLUMNS]
-    cells = [("gpu", "idle+drain", "gpu_node: health: x"), ("gpu", *other)]
-    lines = ["".join(cell.ljust(width) for cell, width in zip(one, widths)) for one in cells]
-    assert drain.parse_own(lines[0] + "\n" + lines[0]).reason == "gpu_node: health: x"
+    lines = [line("gpu", "idle+drain", "gpu_node: health: x"), line("gpu", *other)]
+    assert nodes.of_columns(lines[0] + "\n" + lines[0])["gpu01"].reason == "gpu_node: health: x"
     for both in (lines, lines[::-1]):
-        with pytest.raises(NodeError, match="two nodes of this name"):
-            drain.parse_own("\n".join(both))
+        with pytest.raises(NodeError, match="node gpu01: slurmctld tells of two nodes of this name"):
+            nodes.of_columns("\n".join(both))
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_no_answer_breaks_it(sizes, drained):
     breaker.partitions(("gpu",), sizes, drained)
-    drain.parse_own(sizes)
+    nodes.of_columns(sizes)
 
 
 @pytest.mark.parametrize(

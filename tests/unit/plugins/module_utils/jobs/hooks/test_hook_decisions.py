@@ -21,6 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import (
     gres_conf,
     jobs,
     leftovers,
+    nodes,
     processes,
     running,
 )
@@ -38,6 +39,10 @@ SHOWN = """NodeName=gpu01 Arch=x86_64 CoresPerSocket=2
    State=IDLE+DRAIN ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
    Reason=gpu_node: scratch /mnt/resource_nvme: it is not mounted [root@2026-01-31T12:00:00]
 """
+
+
+def shown_node(text):
+    return nodes.parse(text, "scontrol show node")[0]
 
 
 # Draining ---------------------------------------------------------------------------------------------
@@ -72,29 +77,32 @@ def test_a_reason_survives_the_way_through_slurm(finding):
     assert text.startswith("gpu_node: ".rstrip()) and len(text) <= 200
     assert not re.search(r"[\n\"'\[\]\x00]", text)
     shown = SHOWN.replace("gpu_node: scratch /mnt/resource_nvme: it is not mounted", text)
-    assert drain.parse_node(shown).reason == text.strip()
+    assert shown_node(shown).reason == text.strip()
 
 
 def test_the_answer_of_scontrol_is_read():
-    node = drain.parse_node(SHOWN)
+    node = shown_node(SHOWN)
     reason = "gpu_node: scratch /mnt/resource_nvme: it is not mounted"
-    assert node == SlurmNode(frozenset({"IDLE", "DRAIN"}), reason, gres="gpu:8")
-    assert drain.parse_node(SHOWN.replace("gpu:8", "(null)")).gres == ""
+    assert (node.flags, node.reason, node.gres) == (frozenset({"IDLE", "DRAIN"}), reason, "gpu:8")
+    assert shown_node(SHOWN.replace("gpu:8", "(null)")).gres == ""
     assert drain.is_ours(node)
-    assert drain.parse_node(
-        "   State=DOWN* ThreadsPerCore=1\n   Reason=Not responding [slurm@2026-01-31T12:00:00]"
-    ) == (SlurmNode(frozenset({"DOWN"}), "Not responding"))
-    assert drain.parse_node("   State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1").flags == {
+    head = "NodeName=gpu01\n"
+    node = shown_node(head + "   State=DOWN* ThreadsPerCore=1\n   Reason=Not responding [slurm@2026-01-31T12:00:00]\n")
+    assert node.flags == {"DOWN", "NOT_RESPONDING"} and node.reason == "Not responding"
+    assert shown_node(head + "   State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1\n").flags == {
         "IDLE",
         "CLOUD",
         "POWERED_DOWN",
     }
-    assert drain.parse_node("slurm_load_node error: Invalid node name") is None
+    with pytest.raises(NodeError):
+        shown_node("slurm_load_node error: Invalid node name\n")
 
 
-@given(st.text(max_size=300))
-def test_no_answer_of_scontrol_crashes_it(text):
-    drain.parse_node(text)
+@pytest.mark.parametrize("end", ["", "\n   Comment=x", "\n       second line"])
+def test_only_the_mark_of_slurm_is_taken_off_a_reason(end):
+    """A reason of somebody else, which is kept in ours and given back, may have such a mark in its middle."""
+    told = "NodeName=g1\n   State=IDLE+DRAIN\n   Reason=ask [a@b.c] first [root@2026-01-31]" + end + "\n"
+    assert shown_node(told).reason == "ask [a@b.c] first" + (" second line" if "second" in end else "")
 
 
 # The job ----------------------------------------------------------------------------------------------

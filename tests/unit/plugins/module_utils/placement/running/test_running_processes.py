@@ -23,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.runni
     ancestors,
     parse_stat,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.placement.running.slurm_job import parse_listpids
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.job_processes import parse_listpids
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
 

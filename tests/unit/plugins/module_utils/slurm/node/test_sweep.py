@@ -71,18 +71,6 @@ def test_only_ours_on_machines_that_are_gone_and_never_more_than_the_share(nodes
         assert not nodes[name].flags & {"DOWN", "FAIL"}
 
 
-@given(st.text(max_size=3000))
-def test_no_answer_breaks_it(text):
-    sweep.parse(text)
-
-
-def test_two_nodes_of_one_name_are_none():
-    lines = ["gpu01".ljust(256) + state.ljust(256) + HEALTH for state in (GONE.lower(), "idle")]
-    assert sweep.parse(lines[0] + "\n" + lines[0])["gpu01"].reason == HEALTH
-    with pytest.raises(NodeError, match="node gpu01: slurmctld tells of two nodes of this name"):
-        sweep.parse("\n".join(lines))
-
-
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     found = Cluster(tmp_path / "bin", ["gpu{0:02}".format(number) for number in range(10)])

@@ -17,9 +17,10 @@ from __future__ import annotations
 import re
 from typing import Dict, FrozenSet, List, Optional, Set, Tuple
 
-from ...core.host import Host
-from ...core.resource import Misuse, NodeError
-from ...core.system_processes import is_daemon
+from ..core.host import Host
+from ..core.resource import Misuse, NodeError
+from ..core.system_processes import is_daemon
+from .commands import PATIENT_SECONDS, Commands, NotInstalled
 
 CGROUPS = "/sys/fs/cgroup"
 # Of version 1, those that Slurm's plugins use; one is enough.
@@ -112,13 +113,14 @@ def _procs(host: Host, folder: str) -> Set[int]:
 
 def _asked(host: Host, number: str) -> Tuple[int, ...]:
     """Slurm without cgroups (proctrack/linuxproc, pgid) can tell by itself."""
-    if host.which("scontrol") is None:
+    try:
+        done = Commands(host, seconds=PATIENT_SECONDS).ask("scontrol", "listpids", number)
+    except NotInstalled as error:
         raise NodeError(
             "Slurm job {0}".format(number),
             "this node has no cgroup of it, and scontrol is not installed to ask Slurm",
             "run this on a node where the job runs, or name the processes by --pid or a pattern",
-        )
-    done = host.run(["scontrol", "listpids", number], timeout_seconds=20.0, accept=tuple(range(256)))
+        ) from error
     return parse_listpids(done.stdout) or _refused(number, done.message)
 
 

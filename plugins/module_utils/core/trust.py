@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Collection, Iterator
+from typing import Collection, Iterator, Tuple
 
 from .host import Host
 from .resource import NodeError
@@ -37,20 +37,20 @@ def of_root(path: str, sudo: bool = True, groups: Collection[int] = ()) -> str:
     if reason:
         remedy = "run 'chown root:root {0}' and 'chmod go-w {0}', when what it says is right".format(path)
         raise NodeError(path, reason + ", and root acts by it", remedy)
-    _check_way(os.path.dirname(real), owners, groups, path)
+    for folder, reason in above(real, owners, groups):
+        raise NodeError(path, "{0}: {1}".format(folder, reason), "put it where only root may write")
     return real
 
 
-def _check_way(folder: str, owners: Collection[int], groups: Collection[int], path: str) -> None:
-    """Who may write to a folder may put another file in the place of ours; not where it is sticky, as /tmp is."""
-    while True:
-        found = os.stat(folder)
+def above(path: str, owners: Collection[int], groups: Collection[int]) -> Iterator[Tuple[str, str]]:
+    """The directories above a path in which another user can put another file in its place, each with the reason; not
+    where one is sticky, as /tmp is."""
+    while path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        found = os.stat(path)
         reason = fault(found, owners, groups)
         if reason and not (found.st_uid in owners and found.st_mode & stat.S_ISVTX):
-            raise NodeError(path, "{0}: {1}".format(folder, reason), "put it where only root may write")
-        if folder == os.path.dirname(folder):
-            return
-        folder = os.path.dirname(folder)
+            yield path, reason
 
 
 def of_declaration(host: Host, root: int = 0) -> Iterator[NodeError]:

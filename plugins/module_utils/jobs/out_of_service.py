@@ -14,7 +14,8 @@ from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..slurm import drain, on_node, places
-from ..slurm.client import NoSuchNode, Slurm
+from ..slurm.client import Slurm
+from ..slurm.commands import NoSuchNode
 from ..slurm.types import Jobs, SlurmNode
 from . import gpus_in_use
 

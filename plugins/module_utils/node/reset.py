@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Callable, Dict, Optional, Tuple
 
 from ..core import declaration, mounts, registry
-from ..core.frozen import frozen, replaced
+from ..core.frozen import frozen
 from ..core.host import Host, LockHeld
 from ..core.lease import SECTION as LEASE
 from ..core.resource import NodeError
@@ -64,7 +65,8 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
     else:
         _refuse(out_of_service.held(host, on_node.here(host), nvml))
     try:
-        return Reset(own.run(host, wanted, version), drained)
+        with contextlib.nullcontext() if slurm else on_node.without_slurmctld():
+            return Reset(own.run(host, wanted, version), drained)
     except LockHeld:
         if drained:
             _take_back(on_node.slurm_of(host, declaration.read(host)), tell)
@@ -101,16 +103,12 @@ def _refuse(why: Optional[str], remedy: str = _WAIT) -> None:
 def refuse_in_use(host: Host, request: Request) -> None:
     """Refuse an undo while a job runs, a process computes on a GPU or a process has a file open on the scratch.
 
-    Nothing is drained here, so the node's own records count, and those of slurmctld. If slurmctld does not answer and
-    may answer a later run, any job may be here. If it never can, the node's own records are all there is. If NVML does
-    not answer, the processes that have the driver's file open count.
+    Nothing is drained here, so the node's own records count, and those of slurmctld. If NVML does not answer, the
+    processes that have the driver's file open count.
 
     :raises NodeError: the node is in use, or its processes cannot be read.
     """
-    slurm = on_node.slurm_of(host, declaration.read(host))
-    here, dummy = on_node.look(host, slurm, ())
-    here = replaced(here, told=not on_node.unknown(host, slurm, here))
-    why = out_of_service.busy(here) or _computes(host) or _uses_scratch(host, request)
+    why = out_of_service.busy(on_node.asked(host)) or _computes(host) or _uses_scratch(host, request)
     if why:
         raise NodeError("undo of this node", "it is in use: {0}".format(why), _DRAIN)
 

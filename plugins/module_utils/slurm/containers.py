@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Hashable, Iterator, Sequence, Set, Tuple
 
-from ..core import declaration, shares
+from ..core import shares
 from ..core.host import Host
 from ..core.resource import Refusal, sentence
 from ..core.system_processes import real_uid
@@ -31,13 +31,11 @@ _REMEDY = "run it again after they have ended, or run playbooks/rolling.yml, whi
 def users(host: Host) -> Tuple[str, ...]:
     """The jobs on this node; if there are none, the containers. A job may start a container at any time.
 
-    slurmctld is asked, so call this only if something is to be changed. If it does not answer and may answer a later
-    run, any job may be here.
+    slurmctld is asked, so call this only if something is to be changed.
     """
-    slurm = on_node.slurm_of(host, declaration.read(host))
-    found, _why = on_node.look(host, slurm, ())
+    found = on_node.asked(host)
     named = tuple("job {0}".format(one) for one in sorted(found.names)) or tuple(_containers(host))
-    return named or ((_UNTOLD,) if on_node.unknown(host, slurm, found) else ())
+    return named or (() if found.told else (_UNTOLD,))
 
 
 def held(thing: str, steps: Sequence[str], found: Sequence[str]) -> Refusal:

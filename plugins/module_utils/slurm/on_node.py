@@ -10,9 +10,11 @@ something under jobs asks slurmctld. A caller that destroys something treats "no
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any, FrozenSet, Iterable, List, Mapping, Set, Tuple
+from typing import Any, FrozenSet, Iterable, Iterator, List, Mapping, Set, Tuple
 
+from ..core import declaration
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
@@ -25,6 +27,8 @@ from .types import SECTION, SLUID, Jobs
 
 # slurmctld answers each in milliseconds; the next run asks for the rest.
 _MOST_QUESTIONS = 50
+# Not empty: a person said that the cluster is gone.
+_GONE: List[bool] = []
 _JOB = re.compile(r"job_([0-9]{1,10})|(" + SLUID + r")")
 _STEP = re.compile(r"slurmstepd: \[([0-9]{1,10})[.\]]")
 
@@ -35,9 +39,19 @@ def slurm_of(host: Host, declared: Mapping[str, Mapping[str, Any]]) -> Slurm:
     return Slurm(host, this_node.here(host).node_name, str(section.get("scontrol") or "scontrol"))
 
 
+@contextlib.contextmanager
+def without_slurmctld() -> Iterator[None]:
+    """For a person who says that the cluster is gone: within this, nobody here asks slurmctld or waits for it."""
+    _GONE.append(True)
+    try:
+        yield
+    finally:
+        _GONE.pop()
+
+
 def has_slurm(host: Host, slurm: Slurm) -> bool:
     """Whether jobs of Slurm can be here: its slurmd runs, or its commands exist."""
-    return bool(places.running(host)) or slurm.installed
+    return not _GONE and (bool(places.running(host)) or slurm.installed)
 
 
 def here(host: Host) -> Jobs:
@@ -97,6 +111,16 @@ def may_answer(host: Host, slurm: Slurm) -> bool:
     """Whether jobs can start here, and slurmctld may answer a later run. Else what this node knows is all there is:
     nothing waits forever for an answer that never comes."""
     return bool(places.running(host)) and slurm.installed
+
+
+def asked(host: Host) -> Jobs:
+    """For a caller who takes something from jobs. ``told``: no later run can learn of more jobs.
+
+    slurmctld is asked. If it does not answer and may answer a later run, any job may be here; if it never can, this
+    node's own records are all there is."""
+    slurm = slurm_of(host, declaration.read(host))
+    found, _why = look(host, slurm, ())
+    return replaced(found, told=not unknown(host, slurm, found))
 
 
 def unknown(host: Host, slurm: Slurm, found: Jobs) -> bool:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 import subprocess
 from typing import Any, Callable, Mapping, Optional
 
+from ...core import trust
 from ...core.frozen import plain
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -47,7 +46,7 @@ class Tripped(NodeError):
 
 
 class Context:
-    """What steps work with. ``pause`` waits; tests hand in one that does not. ``owner``: whose a site's command is."""
+    """What steps work with. ``pause`` waits; tests hand in one that does not."""
 
     def __init__(self, host: Host, slurm: Slurm, world: World, tell: Callable[[str], None], pause: Any) -> None:
         self.host = host
@@ -55,7 +54,6 @@ class Context:
         self.world = world
         self.tell = tell
         self.pause = pause
-        self.owner = 0
         # Of a reset that was carried out, see :class:`..attempts.Attempt`.
         self.log_seconds: Optional[float] = None
 
@@ -141,7 +139,11 @@ def reboot(here: Context, dummy: Reboot) -> None:
 
 def redeploy(here: Context, step: Redeploy) -> None:
     """:raises NodeError: it is not of root alone, fails, or runs past its time."""
-    proper(here.host, step.argv[0], here.owner)
+    thing = "redeploy command {0}".format(step.argv[0])
+    try:
+        trust.of_root(here.host.path(step.argv[0]), sudo=False)
+    except NodeError as error:
+        raise NodeError(thing, error.reason, error.remedy) from error
     state = here.world.state
     document = {
         "node": state.node,
@@ -149,7 +151,6 @@ def redeploy(here: Context, step: Redeploy) -> None:
         "attempts": plain(state.record.attempts),
     }
     argv = [here.host.path(step.argv[0]), *step.argv[1:]]
-    thing = "redeploy command {0}".format(step.argv[0])
     try:
         done = subprocess.run(
             argv, input=json.dumps(document).encode(), capture_output=True, timeout=step.seconds, check=False
@@ -164,25 +165,6 @@ def redeploy(here: Context, step: Redeploy) -> None:
         last = (told.strip().splitlines() or ["it told nothing"])[-1]
         raise NodeError(thing, "it ended with status {0}: {1}".format(done.returncode, last), "run it by hand")
     here.tell("the redeploy command ended: {0}".format(told.strip() or "it told nothing"))
-
-
-def proper(host: Host, path: str, owner: int = 0) -> None:
-    """Root runs this, so nobody else may have a say in what it is: not in the file, and not in a folder above it.
-
-    :raises NodeError: it is not there, or somebody else may change it.
-    """
-    real = os.path.realpath(host.path(path))
-    thing, remedy = "redeploy command {0}".format(path), "let root own it, and nobody else write to it"
-    while True:
-        try:
-            seen = os.stat(real)
-        except OSError as error:
-            raise NodeError(thing, "it is not there ({0})".format(error.strerror), "install it") from error
-        if seen.st_uid not in (0, owner) or seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise NodeError(thing, "others than root may change {0}".format(real), remedy)
-        if real in ("/", os.path.realpath(host.root)):
-            return
-        real = os.path.dirname(real)
 
 
 STEPS: Mapping[type, Callable[[Context, Any], None]] = {

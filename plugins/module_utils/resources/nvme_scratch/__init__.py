@@ -34,6 +34,9 @@ from .waiting import look, look_now
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "status", "view"]
 
 
+_UNTOLD = "slurmctld does not answer and slurmd runs, so a job may be on this node"
+
+
 def _look(host: Host, desired: Desired) -> Found:
     """Slurm is asked for the jobs here only if the scratch is to be taken away."""
     found = look(host, desired)
@@ -41,8 +44,9 @@ def _look(host: Host, desired: Desired) -> Found:
         return found
     from ...slurm import on_node  # loaded only where it is wanted
 
-    here, _why = on_node.look(host, on_node.slurm_of(host, declaration.read(host)), ())
-    return replaced(found, jobs=tuple("job {0}".format(one) for one in sorted(here.names)))
+    here = on_node.asked(host)
+    jobs = tuple("job {0} is on this node".format(one) for one in sorted(here.names))
+    return replaced(found, jobs=jobs or (() if here.told else (_UNTOLD,)))
 
 
 def _facts(outcome: Outcome[Found], desired: Desired) -> Dict[str, Any]:

@@ -23,7 +23,7 @@ def plan(found: Found, desired: Desired, unit: bool = True) -> Plan:
     node = judge(found.scratch, desired)
     planned = with_tools(node, choose(node, found.identity))
     if found.jobs and takes_away(planned, desired):
-        reason = "{0} is on this node, and its files may be on the scratch".format(found.jobs[0])
+        reason = "{0}, and its files may be on the scratch".format(found.jobs[0])
         remedy = "drain the node, wait until it is empty, then run again"
         planned = Plan(refusals=(Refusal("our scratch", reason, remedy),), notes=planned.notes)
     return with_unit(found, node, planned) if unit else planned

@@ -12,6 +12,7 @@ import os
 import stat
 from typing import Dict, FrozenSet, Iterable, List, Optional, Tuple
 
+from ...core import safe_files, trust
 from ...core.frozen import frozen
 from ...core.host import Host
 
@@ -35,35 +36,22 @@ def look(host: Host, hooks: Iterable[str], slurm_user: Optional[str]) -> Trust:
         real = os.path.realpath(host.path(folder))
         for place, name, into in ((host.path(path), path, files), (real, folder, folders)):
             fault = _fault(place, users, groups)
-            if fault is not None:
+            if fault:
                 into[name] = fault
         # As it is written, too: who may write where a link lies can put another in its place.
         for place in (real, os.path.normpath(host.path(folder))):
-            while place != os.path.dirname(place):
-                place = os.path.dirname(place)
-                fault = _fault(place, users, groups, sticky_will_do=True)
-                if fault is not None:
-                    above[place] = fault
+            if os.path.isdir(os.path.dirname(place)):
+                above.update(trust.above(place, users, groups))
     return Trust(*(tuple(one.items()) for one in (files, folders, above)))
 
 
-def _fault(place: str, users: FrozenSet[int], groups: FrozenSet[int], sticky_will_do: bool = False) -> Optional[str]:
-    """None too where nothing is, and for a link. In a sticky folder, as /tmp is, others cannot replace our files."""
+def _fault(place: str, users: FrozenSet[int], groups: FrozenSet[int]) -> str:
+    """Empty too where nothing is, and for a link."""
     try:
         found = os.lstat(place)
     except OSError:
-        return None
-    if stat.S_ISLNK(found.st_mode):
-        return None
-    if found.st_uid not in users:
-        return "it belongs to user {0}".format(found.st_uid)
-    if sticky_will_do and found.st_mode & stat.S_ISVTX:
-        return None
-    if found.st_mode & stat.S_IWOTH:
-        return "every user may write to it"
-    if found.st_mode & stat.S_IWGRP and found.st_gid not in groups:
-        return "group {0} may write to it".format(found.st_gid)
-    return None
+        return ""
+    return "" if stat.S_ISLNK(found.st_mode) else safe_files.fault(found, users, groups, place)
 
 
 def _trusted(host: Host, slurm_user: Optional[str]) -> Tuple[FrozenSet[int], FrozenSet[int]]:

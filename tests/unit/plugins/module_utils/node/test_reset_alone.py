@@ -18,7 +18,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import out_of_service
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, reset, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain, on_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Jobs, SlurmNode
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.jobs.hooks.slurm_stand_in import Cluster
@@ -60,6 +60,18 @@ def test_it_is_drained_first_and_stays_so_and_everything_goes(node):
     # As reset.yml: what was declared is undone by what it was declared with.
     (node.root / "etc/gpu_node/declaration.json").write_text(json.dumps({"nvme_scratch": {"mount_point": "/x"}}))
     assert reset.sections(node.host)["nvme_scratch"] == {"mount_point": "/x"}
+
+
+def test_without_slurm_no_part_of_it_waits_for_slurmctld(node, monkeypatch):
+    """A resource that takes something from jobs refuses while slurmctld is silent and slurmd runs."""
+    (node.root / "proc/55").mkdir()
+    (node.root / "proc/55/comm").write_text("slurmd\n")
+    node.slurm.down()
+    told = []
+    monkeypatch.setattr(own, "run", lambda host, *dummy: told.append(on_node.asked(host).told))
+    assert not on_node.asked(node.host).told
+    node.reset(slurm=False)
+    assert told == [True] and not on_node.asked(node.host).told
 
 
 def test_a_job_that_runs_refuses_it_and_nothing_is_drained(node):

@@ -518,6 +518,8 @@ class Machine(Host):
 class Controller:
     """One node as slurmctld has it."""
 
+    installed = True
+
     def __init__(self):
         self.flags, self.reason = {"IDLE"}, None
 

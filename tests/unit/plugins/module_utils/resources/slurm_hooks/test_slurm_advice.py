@@ -112,6 +112,10 @@ def look(node, user="slurm"):
     return trusted.look(Host(str(node)), [HOOK], user)
 
 
+def written(mode):
+    return "other users can write to it (mode {0:04o})".format(mode)
+
+
 def test_what_only_root_may_change_is_trusted(node):
     assert look(node) == Trust()
 
@@ -119,12 +123,12 @@ def test_what_only_root_may_change_is_trusted(node):
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o757])
 def test_a_folder_that_every_user_may_write_to(node, mode):
     (node / "etc/slurm/prolog.d").chmod(mode)
-    assert look(node) == Trust(folders=(("/etc/slurm/prolog.d", "every user may write to it"),))
+    assert look(node) == Trust(folders=(("/etc/slurm/prolog.d", written(mode)),))
 
 
 def test_a_folder_above_counts_unless_it_is_sticky(node):
     (node / "etc").chmod(0o777)
-    assert look(node) == Trust(above=((str(node / "etc"), "every user may write to it"),))
+    assert look(node) == Trust(above=((str(node / "etc"), written(0o777)),))
     (node / "etc").chmod(0o1777)
     assert look(node) == Trust()
 
@@ -134,7 +138,7 @@ def test_a_folder_that_holds_a_link_to_the_hooks_counts(node):
     (node / "etc/slurm/prolog.d").rename(node / "hooks")
     (node / "etc/slurm/prolog.d").symlink_to(node / "hooks")
     (node / "etc/slurm").chmod(0o777)
-    assert look(node) == Trust(above=((str(node / "etc/slurm"), "every user may write to it"),))
+    assert look(node) == Trust(above=((str(node / "etc/slurm"), written(0o777)),))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -149,7 +153,7 @@ def test_owners_and_groups(node):
     folder.chmod(0o775)
     assert look(node) == Trust()
     os.chown(folder, 64030, 100)
-    assert look(node).folders == (("/etc/slurm/prolog.d", "group 100 may write to it"),)
+    assert look(node).folders == (("/etc/slurm/prolog.d", written(0o775)),)
 
 
 def test_a_hook_of_somebody_else_is_written_anew_and_an_open_folder_refused():

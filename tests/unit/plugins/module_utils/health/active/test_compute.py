@@ -261,13 +261,14 @@ def test_a_slow_sm_does_not_explain_that_its_gpu_is_slow_in_another_kind():
 @pytest.mark.parametrize(
     ("product", "kind", "warn", "fail"),
     [
-        (H100, F16, 408.7, 272.5),
-        ("NVIDIA H200", BF16, 488.2, 325.5),
+        (H100, F16, 331.5, 221),
+        (H100, F64, 14.775, 9.85),
+        ("NVIDIA H200", BF16, 271.2, None),
         ("Tesla V100-SXM2-32GB", F16, 62.4, None),
         ("NVIDIA A100-SXM4-80GB", BF16, 156, None),
-        ("NVIDIA A100 80GB PCIe", F64, 4.85, None),
+        ("NVIDIA A100 80GB PCIe", F64, 3.88, None),
         ("NVIDIA A100-SXM4-40GB", INT8, 312, None),
-        ("NVIDIA B200", F32, 37.5, None),
+        ("NVIDIA B200", F32, 30, None),
     ],
 )
 def test_a_node_with_equally_slow_gpus_is_reported(product, kind, warn, fail):
@@ -362,6 +363,11 @@ def load_of(*reasons, clock=1410):
         ([("hardware_power_brake_slowdown",)] + [()] * 7, [("warn", "hardware_power_brake_slowdown", "watch")]),
         ([("hardware_slowdown",)] * 3, [("warn", "hardware_slowdown", "watch")]),
         ([("software_thermal_slowdown",)] * 5, [("warn", "software_thermal_slowdown", "look")]),
+        # A healthy H100 of 76 °C at its power limit, as measured.
+        ([("software_power_cap",)] * 9 + [("software_power_cap", "software_thermal_slowdown")], []),
+        ([("software_thermal_slowdown",)] * 2 + [()] * 8, [("warn", "software_thermal_slowdown", "watch")]),
+        ([("software_thermal_slowdown",)] * 2 + [()] * 9, []),
+        ([("hardware_thermal_slowdown",)] + [()] * 9, [("warn", "hardware_thermal_slowdown", "watch")]),
         ([], []),
     ],
 )

@@ -111,8 +111,8 @@ def test_memory_that_is_not_free_is_no_gap_in_the_coverage():
         ([3080.0] * 4, []),
         ([3080.0, 3080.0, 3080.0, 2800.0], []),  # 91 % of the others
         ([3080.0, 3080.0, 3080.0, 2740.0], [("warn", "low_gpu_memory", "gpu3", "look")]),
-        ([2650.0] * 4, []),
-        ([2600.0] * 4, [("warn", "low_gpu_memory", "gpu{0}".format(number), "watch") for number in range(4)]),
+        ([2600.0] * 4, []),
+        ([2570.0] * 4, [("warn", "low_gpu_memory", "gpu{0}".format(number), "watch") for number in range(4)]),
         ([1800.0] * 2, [("fail", "low_gpu_memory", "gpu{0}".format(number), "look") for number in range(2)]),
     ],
 )

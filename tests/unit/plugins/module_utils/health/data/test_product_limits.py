@@ -24,7 +24,7 @@ MEMORY = "gpu_memory_gigabytes_per_second"
         ("NVIDIA A100-PCIE-40GB", 1555),
         ("NVIDIA A100-SXM4-80GB", 2039),
         ("NVIDIA A100 80GB PCIe", 1935),
-        ("NVIDIA H100 80GB HBM3", 3080),
+        ("NVIDIA H100 80GB HBM3", 3038),
         ("NVIDIA H100 PCIe", 2000),
         ("NVIDIA H100 NVL", 3938),
         ("NVIDIA H200", 4500),
@@ -63,10 +63,28 @@ def test_every_gpu_of_a_profile_has_a_limit_for_arithmetic():
     assert [one for one in products if product_limits.threshold(one.replace("*", ""), figure) is None] == []
 
 
-def test_what_the_two_measured_gpus_computed_passes():
-    for kind, name, measured in (("NVIDIA H100 80GB HBM3", "f16", 541), ("NVIDIA H200", "bf16", 651)):
-        limit = product_limits.threshold(kind, "compute_{0}_teraflops_per_second".format(name))
-        assert limit.outcome(measured) is Outcome.PASS and limit.outcome(0.49 * measured) is Outcome.FAIL
+# One H100 80GB HBM3 of 700 W, driver 580.159.04, 16 CPUs: three runs of the active checks.
+MEASURED = {
+    "compute_f16_teraflops_per_second": (442.3, 442.9, 444.1),
+    "compute_bf16_teraflops_per_second": (452.2, 453.2, 453.6),
+    "compute_int8_teraops_per_second": (914.2, 914.3, 915.3),
+    "compute_f32_teraflops_per_second": (37.68, 37.69, 37.7),
+    "compute_f64_teraflops_per_second": (19.76, 19.77, 19.77),
+    "compute_int32_teraops_per_second": (29.52, 29.54, 29.55),
+    MEMORY: (3038, 3039.6, 3039.7),
+}
+
+
+@pytest.mark.parametrize("figure", MEASURED)
+def test_a_measured_gpu_passes_and_so_does_one_that_is_a_fifth_slower(figure):
+    lowest = min(MEASURED[figure])
+    limit = product_limits.threshold("NVIDIA H100 80GB HBM3", figure)
+    assert {limit.outcome(value) for value in MEASURED[figure]} == {Outcome.PASS}
+    assert limit.outcome((0.87 if figure == MEMORY else 0.8) * lowest) is Outcome.PASS
+    assert limit.outcome(0.49 * lowest) is Outcome.FAIL
+    # The chip and the power limit of an H200 are the same; its memory is faster.
+    if figure != MEMORY:
+        assert product_limits.threshold("NVIDIA H200", figure).outcome(0.8 * lowest) is Outcome.PASS
 
 
 @pytest.mark.parametrize(
@@ -76,8 +94,14 @@ def test_what_the_two_measured_gpus_computed_passes():
         ("NVIDIA A100 80GB PCIe", "compute_bf16_teraflops_per_second", 200, 150),  # 300 W
         ("NVIDIA A100-SXM4-40GB", "compute_int8_teraops_per_second", 480, 300),
         ("Tesla V100-SXM2-32GB", "compute_f16_teraflops_per_second", 90, 45),
-        ("NVIDIA H100 80GB HBM3", "compute_bf16_teraflops_per_second", 544, 340),  # 55 % of the data sheet
-        ("NVIDIA H200", "compute_f16_teraflops_per_second", 544, 340),
+        (
+            "NVIDIA H100 80GB HBM3",
+            "compute_bf16_teraflops_per_second",
+            390,
+            330,
+        ),  # 14 % below the GPU that was measured
+        ("NVIDIA H200", "compute_f16_teraflops_per_second", 390, 260),
+        ("NVIDIA H100 PCIe", "compute_f16_teraflops_per_second", 270, 180),
     ],
 )
 def test_tensor_cores_are_held_against_what_these_kernels_reach_on_them(kind, figure, healthy, slow):
@@ -85,8 +109,8 @@ def test_tensor_cores_are_held_against_what_these_kernels_reach_on_them(kind, fi
     assert limit.outcome(healthy) is Outcome.PASS and limit.outcome(slow) is Outcome.WARN
 
 
-def test_what_is_proven_was_measured_with_the_first_version_of_the_kernels():
-    """These kernels have not run on a real GPU yet; the one that runs them changes the value, the source and this."""
-    assert {one.source for one in product_limits.PRODUCTS if one.proven} == {
-        "measured on one GPU with a first version of these kernels, the same instructions"
+def test_what_is_proven_was_measured():
+    assert {(one.kind, one.source) for one in product_limits.PRODUCTS if one.proven} == {
+        ("NVIDIA H100 80GB HBM3", "measured on one GPU with these kernels, at its power limit of 700 W"),
+        ("NVIDIA H200", "measured on one GPU with a first version of these kernels, the same instructions"),
     }

@@ -35,9 +35,11 @@ clean: ## Remove what the test runs made in the clone (environments stay; CLEAN=
 	$(if $(filter all,$(CLEAN)),rm -rf .venv .venv-newest .collections)
 
 ##@ Parts of the test run
-.PHONY: quick parts lint unit sanity e2e molecule hardware
-quick: setup ## Lint of what was changed, and the unit tests that are fast: about two minutes
+.PHONY: quick durations parts lint unit sanity e2e molecule hardware
+quick: setup ## Lint of what was changed, its unit tests, and as many others as fit: two minutes
 	@$(BIN)/python -B -m tools.test_run.quick
+durations: setup ## Record how long the tests of the last "make unit" took, for make quick
+	@$(BIN)/python -B -m tools.test_run.quick --record
 parts: setup ## List the parts
 	$(RUN_PARTS) --list
 lint: setup ## ruff, mypy, ansible-lint, shellcheck, changelog, generated docs, the built collection

@@ -1,97 +1,43 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make quick`: what a change is tried with again and again, in three minutes on two cores.
+"""`make quick`: what to run after each change, in two minutes on two cores.
 
-Lint of the files that differ from the branch `main`, types, generated docs, and the unit tests with workers on one
-Python. Test files that take long are left to `make test`, but for those that were changed, and those about a package
-that was: what was left out is told at the end.
+Lint of the files that differ from the branch `main`, types, generated docs, and unit tests on one Python: first those
+of the changed packages, then all others, the shortest first, as many as fit into the time. `make test` runs the rest.
+
+The tests of a package are in the directory of the same name under `tests/unit`. `make durations` records how long each
+test file took in the last `make unit`.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import PurePosixPath
-from typing import Dict, List, Sequence, Set
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
-from .parts import BYTECODE, MAIN, ROOT
+from .parts import LOGS, ROOT, Part
+from .results import seconds_by_file
 
-#: Those that took 7 seconds or more of a run of all; relative to tests/unit. Most start other programs.
-SLOW = (
-    "playbooks/test_check_variables.py",
-    "playbooks/test_health_play.py",
-    "playbooks/test_managed_machines.py",
-    "playbooks/test_rolling_kubernetes_play.py",
-    "playbooks/test_rolling_play.py",
-    "playbooks/test_site_play.py",
-    "playbooks/test_validate_play.py",
-    "plugins/callback/test_run_record_callback.py",
-    "plugins/inventory/test_slurm_nodes_inventory.py",
-    "plugins/module_utils/checkpoints/test_checkpoint_store.py",
-    "plugins/module_utils/resources/test_comm_machines.py",
-    "plugins/module_utils/command/test_gpunode_clocks.py",
-    "plugins/module_utils/command/test_gpunode_everywhere.py",
-    "plugins/module_utils/command/test_gpunode_health.py",
-    "plugins/module_utils/command/test_gpunode_info.py",
-    "plugins/module_utils/command/test_gpunode_pin_check.py",
-    "plugins/module_utils/command/test_gpunode_profile.py",
-    "plugins/module_utils/command/test_gpunode_share.py",
-    "plugins/module_utils/command/test_gpunode_topo.py",
-    "plugins/module_utils/command/test_gpunode_watch.py",
-    "plugins/module_utils/core/node_packages/test_node_packages_dpkg.py",
-    "plugins/module_utils/core/test_root_folders.py",
-    "plugins/module_utils/facts/gpu_info/test_gather.py",
-    "plugins/module_utils/facts/nvml/test_session.py",
-    "plugins/module_utils/health/active/test_health_active_rules.py",
-    "plugins/module_utils/health/active/test_health_active_tools.py",
-    "plugins/module_utils/health/active/test_health_bandwidth.py",
-    "plugins/module_utils/health/fleet/test_fleet_outliers.py",
-    "plugins/module_utils/health/fleet/test_fleet_search.py",
-    "plugins/module_utils/health/fleet/test_fleet_validate.py",
-    "plugins/module_utils/health/gate/test_gate_hooks_on_simulator.py",
-    "plugins/module_utils/health/gate/test_gate_on_slurm.py",
-    "plugins/module_utils/health/checks/test_gpu_faults.py",
-    "plugins/module_utils/health/checks/test_node_faults.py",
-    "plugins/module_utils/jobs/hooks/test_hooks_on_simulator.py",
-    "plugins/module_utils/kubernetes/node/test_node_on_cluster.py",
-    "plugins/module_utils/kubernetes/node/test_node_plan.py",
-    "plugins/module_utils/placement/test_pinning_properties.py",
-    "plugins/module_utils/placement/test_pinning_real_launchers.py",
-    "plugins/module_utils/gpus/settings/test_on_simulator.py",
-    "plugins/module_utils/gpus/settings/test_plan_properties.py",
-    "plugins/module_utils/resources/hpcx/test_hpcx_node.py",
-    "plugins/module_utils/resources/nvme_scratch/test_scratch_any_state.py",
-    "plugins/module_utils/resources/nvme_scratch/test_scratch_power_cuts.py",
-    "plugins/module_utils/placement/running/test_running_judge.py",
-    "plugins/module_utils/slurm/node/test_rolling_on_slurm.py",
-    "plugins/module_utils/slurm/node/test_rolling_plan.py",
-    "plugins/modules/test_enroot.py",
-    "plugins/modules/test_health_check.py",
-    "plugins/modules/test_hpcx.py",
-    "plugins/modules/test_job_templates.py",
-    "plugins/modules/test_health_gate_module.py",
-    "plugins/modules/test_nccl.py",
-    "plugins/modules/test_node_profile.py",
-    "plugins/modules/test_pyxis.py",
-    "plugins/modules/test_rdma.py",
-    "plugins/modules/test_slurm_hooks.py",
-    "plugins/modules/test_validate_nodes.py",
-    "plugins/plugin_utils/health_report/test_health_report.py",
-    "tools/cluster_init/test_cluster_init_life.py",
-    "tools/docs/test_gpunode_pages.py",
-    "tools/fleet/test_fleet_nodes.py",
-    "tools/nvml_simulator/test_faults.py",
-    "tools/nvml_simulator/test_state.py",
-    "tools/test_run/test_runner.py",
-)
 TESTS = "tests/unit"
+#: Seconds of each test file that took a second or more, by its name, which is unique and survives a move.
+DURATIONS = ROOT / "tests" / "durations.json"
+#: A file without an entry there.
+SHORT_SECONDS = 0.3
+#: Of all tests together, on two workers.
+BUDGET_SECONDS = 130.0
+#: Plugins that are one file each: their tests are named after them.
+KINDS = ("action", "callback", "filter", "inventory", "lookup", "modules")
+UNRELATED = 9
 
 
 def changed() -> List[str]:
-    """Paths that differ from `main`, or from the last commit where there is no such branch; with those not added."""
+    """Paths that differ from `main`, or from the last commit where there is no such branch; also untracked ones."""
     base = _git("merge-base", "HEAD", "main") or ["HEAD"]
     known = _git("diff", "--name-only", "--diff-filter=d", base[0])
     return sorted({*known, *_git("ls-files", "--others", "--exclude-standard")})
@@ -102,54 +48,128 @@ def _git(*words: str) -> List[str]:
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
 
 
-def left_out(paths: Sequence[str]) -> List[str]:
-    """Pure. The slow files that have nothing to do with these paths."""
-    touched: Set[str] = set()
-    for path in map(PurePosixPath, paths):
-        if path.parts[:2] == ("tests", "unit"):
-            touched.add("/".join(path.parts[2:]))
-        elif path.parts[:2] == ("plugins", "modules"):
-            touched.add("plugins/modules/test_{0}.py".format(path.stem))
-        elif path.parts[0] == "plugins":
-            # The tests of a package lie in the folder of the same name, and those of its module are called after it.
-            touched |= {"{0}/".format(path.parent), "plugins/modules/test_{0}.py".format(path.parent.name)}
-    return [
-        slow
-        for slow in SLOW
-        if slow not in touched and not any(one.endswith("/") and slow.startswith(one) for one in touched)
-    ]
+def tests() -> List[str]:
+    """The test files, relative to `tests/unit`. ansible-test runs those of inventory plugins."""
+    found = (path.relative_to(ROOT / TESTS).as_posix() for path in (ROOT / TESTS).rglob("test_*.py"))
+    return sorted(one for one in found if not one.startswith("plugins/inventory/"))
 
 
-def commands(paths: Sequence[str]) -> Dict[str, List[str]]:
-    """By the word for each, in the order in which they run."""
+def directories(path: str) -> Tuple[str, ...]:
+    """Pure. Where the tests of a changed file are, relative to `tests/unit`."""
+    parts = PurePosixPath(path).parts
+    if parts[0] == "roles" or (parts[:2] == ("plugins", "modules")):
+        name = PurePosixPath(parts[-1]).stem if parts[0] == "plugins" else parts[1]
+        return "plugins/module_utils/resources/" + name, "tools/" + name
+    if parts[:2] == ("tests", "unit"):
+        return ("/".join(parts[2:-1]),)
+    if parts[0] == "plugins":
+        return () if parts[1] in KINDS else ("/".join(parts[:-1]),)
+    return ("/".join(parts[:2] if parts[0] == "tools" else parts[:1]),)
+
+
+def plugin(path: str) -> str:
+    """Pure. The plugin to which a changed file belongs: the module of a role and of a resource has their name."""
+    parts = PurePosixPath(path).parts
+    if parts[:3] == ("plugins", "module_utils", "resources") and len(parts) > 4:
+        return parts[3]
+    if parts[0] == "roles":
+        return parts[1]
+    return PurePosixPath(path).stem if parts[0] == "plugins" and parts[1] in KINDS else ""
+
+
+def is_named_after(test: str, name: str) -> bool:
+    stem = PurePosixPath(test).stem
+    return bool(name) and (stem + "_").startswith("test_{0}_".format(name))
+
+
+def distance(test: str, path: str) -> int:
+    """Pure. How far a test file is from a changed file: 0 is the same file, ``UNRELATED`` the most."""
+    if "{0}/{1}".format(TESTS, test) == path:
+        return 0
+    parts = PurePosixPath(test).parts
+    if parts[0] == "plugins" and parts[1] in KINDS and is_named_after(test, plugin(path)):
+        return 1
+    directory, places = "/".join(parts[:-1]), directories(path)
+    if directory in places:
+        return 1 if is_named_after(test, PurePosixPath(path).stem) else 2
+    return 3 if any(directory.startswith(one + "/") for one in places) else UNRELATED
+
+
+def choose(paths: Sequence[str], known: Iterable[str], durations: Mapping[str, float]) -> List[str]:
+    """Pure. The test files that fit into the time: the nearest first, and of these the shortest."""
+
+    def order(test: str) -> Tuple[int, float]:
+        nearest = min((distance(test, path) for path in paths), default=UNRELATED)
+        return nearest, durations.get(PurePosixPath(test).stem, SHORT_SECONDS)
+
+    chosen, left = [], BUDGET_SECONDS
+    for test in sorted(known, key=order):
+        near, seconds = order(test)
+        if near == 0 or seconds <= left:
+            chosen.append(test)
+            left -= seconds
+    return sorted(chosen)
+
+
+def commands(paths: Sequence[str], chosen: Sequence[str]) -> Dict[str, List[str]]:
+    """By the word for each."""
     files = [path for path in paths if path.endswith(".py")]
-    ignored = ["--ignore={0}/{1}".format(TESTS, slow) for slow in left_out(paths)]
-    # ansible-test runs those of inventory plugins, each in an Ansible of its own.
-    ignored.append("--ignore={0}/plugins/inventory".format(TESTS))
-    workers = str(max(2, os.cpu_count() or 2))
+    pytest = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed"]
+    workers = ["-n", str(max(2, os.cpu_count() or 2)), "--dist", "loadfile"]
     found = {
         "ruff": ["ruff", "check", *files],
         "format": ["ruff", "format", "--check", *files],
         "mypy": ["python", "-m", "tools.test_run.types_check"],
         "docs": ["python", "-m", "tools.docs", "--check"],
-        "unit": ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, TESTS, *ignored],
+        "unit": [*pytest, *workers, *("{0}/{1}".format(TESTS, one) for one in chosen)],
     }
     return found if files else {name: found[name] for name in ("docs", "unit")}
 
 
+def run(words_of: Mapping[str, Sequence[str]]) -> List[str]:
+    """Run the commands side by side and show the output of each when it has ended; returns those that failed."""
+    part = Part("quick", "quick", "unit", (), 600, in_memory=True)
+    if part.has_memory():
+        part.temporary().mkdir(mode=0o755)
+    try:
+        shown = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        children = {
+            name: subprocess.Popen(words, cwd=str(ROOT), env=part.variables(), **(shown if name != "unit" else {}))  # type: ignore[call-overload]
+            for name, words in words_of.items()
+        }
+        failed = []
+        for name, child in children.items():
+            output = child.communicate()[0]
+            print("make quick: {0}\n{1}".format(name, output or ""), end="", flush=True)
+            failed += [name] if child.returncode else []
+        return failed
+    finally:
+        shutil.rmtree(part.temporary(), ignore_errors=True)
+
+
+def record() -> int:
+    """Write down the durations of the last run of all unit tests."""
+    found = seconds_by_file(LOGS.glob("unit_*/**/*.xml"))
+    lines = ['  "{0}": {1:.0f}'.format(*one) for one in sorted(found.items()) if one[1] >= 1]
+    DURATIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    print(
+        "{0}: {1} of {2} test files took a second or more".format(DURATIONS.relative_to(ROOT), len(lines), len(found))
+    )
+    return 0
+
+
 def main() -> int:
-    paths = changed()
-    started = time.monotonic()
-    environment = dict(os.environ, PYTHONPYCACHEPREFIX=str(BYTECODE))
-    environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / ".collections")
-    environment["PATH"] = "{0}{1}{2}".format(ROOT / MAIN / "bin", os.pathsep, os.environ.get("PATH", os.defpath))
-    failed = []
-    for name, words in commands(paths).items():
-        print("make quick: {0}".format(name), flush=True)
-        if subprocess.run([words[0], *words[1:]], cwd=str(ROOT), env=environment, check=False).returncode != 0:
-            failed.append(name)
+    if sys.argv[1:] == ["--record"]:
+        return record()
+    paths, known, started = changed(), tests(), time.monotonic()
+    chosen = choose(paths, known, json.loads(DURATIONS.read_text(encoding="utf-8")))
+    failed = run(commands(paths, chosen))
     print("make quick: {0} changed file(s), {1:.0f} s".format(len(paths), time.monotonic() - started))
-    print("left to make test: {0} slow test files, guests, sanity, other versions".format(len(left_out(paths))))
+    left = [test for test in known if test not in chosen]
+    near = [test for test in left if any(distance(test, path) < UNRELATED for path in paths)]
+    print("left to make test: {0} test files, guests, sanity, other versions".format(len(left)))
+    if near:
+        print("of what you changed: " + " ".join("{0}/{1}".format(TESTS, test) for test in near))
     if failed:
         print("failed: " + ", ".join(failed))
     return 1 if failed else 0

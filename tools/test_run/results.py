@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Iterable, List, Tuple
+from typing import Dict, Iterable, Iterator, List, Tuple
 from xml.etree import ElementTree
 
 # Of a failure's message in the summary; the part's log has all of it.
@@ -99,16 +99,31 @@ def take_crashed_files(path: Path) -> List[str]:
     return sorted(name.replace(".", "/") + ".py" for name in crashed)
 
 
-def slowest(folders: Iterable[Path], number: int) -> List[str]:
-    """The tests that took longest, as "name seconds", out of the JUnit files of parts."""
-    found: List[Tuple[float, str]] = []
-    for path in (path for folder in folders for path in folder.glob("**/*.xml")):
+def _cases(paths: Iterable[Path]) -> Iterator[Tuple[ElementTree.Element, float]]:
+    """The test cases of JUnit files with their seconds."""
+    for path in paths:
         try:
             cases = list(ElementTree.parse(str(path)).getroot().iter("testcase"))
         except (ElementTree.ParseError, OSError):
             continue  # counted as a failure already
-        found += [(float(case.get("time") or 0), case.get("name") or "") for case in cases]
-    return ["{0} {1:.0f} s".format(name, seconds) for seconds, name in sorted(found, reverse=True)[:number]]
+        yield from ((case, float(case.get("time") or 0)) for case in cases)
+
+
+def slowest(folders: Iterable[Path], number: int) -> List[str]:
+    """The tests that took longest, as "name seconds", out of the JUnit files of parts."""
+    paths = (path for folder in folders for path in folder.glob("**/*.xml"))
+    found = sorted(((seconds, case.get("name") or "") for case, seconds in _cases(paths)), reverse=True)
+    return ["{0} {1:.0f} s".format(name, seconds) for seconds, name in found[:number]]
+
+
+def seconds_by_file(paths: Iterable[Path]) -> Dict[str, float]:
+    """The seconds of each test file, by its name without suffix, out of JUnit files."""
+    found: Dict[str, float] = {}
+    for case, seconds in _cases(paths):
+        names = [part for part in (case.get("classname") or "").split(".") if part.startswith("test_")]
+        if names:
+            found[names[-1]] = found.get(names[-1], 0.0) + seconds
+    return found
 
 
 def group_skips(skipped: Iterable[Tuple[str, str]]) -> List[str]:

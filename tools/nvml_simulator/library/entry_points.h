@@ -5,7 +5,7 @@
  * Source: nvml.h of each CUDA release as kept in the history of NVIDIA/go-nvml (11.1 to 13.3), a release counted as the
  * branch that it came with: 11.3 465, 11.4 470, 11.5 495, 11.6 510, 11.7 515, 11.8 520, 12.0 525, 12.1 530, 12.2 535,
  * 12.3 545, 12.4 550, 12.5 555, 12.6 560, 12.8 570, 12.9 575, 13.0 580, 13.1 590, 13.2 595, 13.3 610. Libraries of five
- * branches were compared (tests/unit/tools/nvml_simulator/real_libraries): one call is in 535 before a header names it. */
+ * branches were compared (tests/unit/data/nvml_libraries): one call is in 535 before a header names it. */
 #ifndef ENTRY_POINTS_H
 #define ENTRY_POINTS_H
 

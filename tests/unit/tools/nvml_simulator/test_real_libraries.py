@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent / "real_libraries"
+HERE = pathlib.Path(__file__).resolve().parents[2] / "data" / "nvml_libraries"
 REAL = json.loads((HERE / "libraries.json").read_text(encoding="utf-8"))
 
 

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import enum
 import json
-import os
 from typing import Any, Dict, Optional
 
+from . import systemd
 from .frozen import frozen, plain
 from .host import Host
 
 SCHEMA = "trainyard.gpu_node/converge/1"
 PATH = "/var/lib/gpu_node/converge.json"
 UNIT = "gpu-node-converge.service"
-ENABLED = "/etc/systemd/system/multi-user.target.wants/" + UNIT
-_FILE = "/etc/systemd/system/" + UNIT
 LOCK = "converge"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _STATUSES = ("running", "ready", "not_ready")
@@ -100,7 +98,7 @@ def boot_id(host: Host) -> str:
 
 def each_boot(host: Host) -> bool:
     """Whether each boot converges this node: a unit that somebody disabled or masked promises nothing about one."""
-    return os.path.lexists(host.path(ENABLED)) and not os.path.islink(host.path(_FILE))
+    return systemd.is_enabled(host, UNIT) and not systemd.link(host, UNIT)
 
 
 def admits(known: Known, each_boot: bool) -> bool:

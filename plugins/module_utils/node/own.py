@@ -14,6 +14,7 @@ import time
 from typing import Any, Callable, Iterator, Optional, Tuple
 
 from ..core import converge_record as record
+from ..core import systemd
 from ..core.converge_record import Record, Standing
 from ..core.host import Host
 from ..core.moment import moment
@@ -22,7 +23,6 @@ from ..facts.nvml.binding import RUNTIME as INSTALLED
 from . import unit, wish
 from .converge import Ended, Report, Request, converge, runtime
 from .restart import SLURMD
-from .unit import ConvergeUnit
 
 #: Emulated machines and slow package mirrors take minutes, a hang takes for ever.
 LIMIT_SECONDS = 3600
@@ -123,12 +123,12 @@ def _install(host: Host, request: Request) -> None:
         part = runtime(host, request.command, False)
         if part.get("failed"):
             raise NodeError(INSTALLED, part["msg"], "correct that, then run it again")
-    unit.have(host, ConvergeUnit())
+    unit.have(host)
 
 
 def remove(host: Host) -> None:
     """Take the unit of each boot and the record away; what was made of the node stays."""
-    unit.have(host, ConvergeUnit(), wanted=False)
+    unit.have(host, wanted=False)
     host.remove(record.PATH)
 
 
@@ -151,10 +151,10 @@ def admitted(host: Host) -> bool:
 def _runs(host: Host, name: str) -> bool:
     """Not one that is refused: it has no process, however often it is tried."""
     try:
-        found = host.run(["systemctl", "show", "--property=MainPID", "--value", name], timeout_seconds=10.0).stdout
+        (found,) = systemd.show(host, (name,), ("MainPID",))
     except NodeError:
         return False
-    return found.strip() not in ("", "0")
+    return found.get("MainPID", "0") != "0"
 
 
 @contextlib.contextmanager

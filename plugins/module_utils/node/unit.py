@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Tuple
-
-from ..core import boot_unit
-from ..core.boot_unit import BEFORE_UNITS, MARKER, BootUnit
-from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.managed_files import MARKER
 from ..core.registry import AT_BOOT
 from ..core.resource import Outcome
 from ..core.run import converge
+from ..core.systemd import boot_unit
+from ..core.systemd.boot_unit import BEFORE_UNITS, BootUnit
 from ..facts.nvml.binding import RUNTIME
 
 # The disks are there, and our own units have re-applied what was declared. A converge needs no network; network file
@@ -42,51 +40,34 @@ ExecStartPre={1} boot admit
 TIMEOUT_SECONDS = 1800
 
 
-@frozen
-class ConvergeUnit(BootUnit):
-    resource: str = "converge"
-    description: str = "Make this GPU node ready for jobs"
-    after: Tuple[str, ...] = _AFTER
+UNIT = BootUnit(
+    "converge",
+    "Make this GPU node ready for jobs",
+    after=_AFTER,
     # None of them is started by it.
-    before: Tuple[str, ...] = BEFORE_UNITS.default
-    timeout_seconds: int = TIMEOUT_SECONDS
-
-    @property
-    def drop_ins(self) -> Tuple[Tuple[str, str], ...]:
-        return ((GUARD, _GUARD_TEXT),)
-
-    def text(self) -> str:
-        lines = [
-            "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, self.path),
-            "[Unit]",
-            "Description=" + self.description,
-            "RequiresMountsFor=/opt/gpu_node /var/lib/gpu_node",
-            "After=" + " ".join(self.after),
-            "Before=" + " ".join(self.before),
-            "",
-            "[Service]",
-            "Type=oneshot",
-            "RemainAfterExit=yes",
-            "SyslogIdentifier=gpu-node-converge",
-            "ExecStart={0} converge --boot".format(RUNTIME),
-            "# An array, its file system and slow GPUs take minutes. After this the boot goes on, with no job.",
-            "TimeoutStartSec={0}".format(self.timeout_seconds),
-            "# So that it can still write into its record why it ended.",
-            "KillMode=mixed",
-            "",
-            "[Install]",
-            "WantedBy=multi-user.target",
-        ]
-        return "\n".join(lines) + "\n"
+    before=BEFORE_UNITS.default,
+    conditions=("RequiresMountsFor=/opt/gpu_node /var/lib/gpu_node",),
+    service=(
+        "Type=oneshot",
+        "RemainAfterExit=yes",
+        "SyslogIdentifier=gpu-node-converge",
+        "ExecStart={0} converge --boot".format(RUNTIME),
+        "# An array, its file system and slow GPUs take minutes. After this the boot goes on, with no job.",
+        "TimeoutStartSec={0}".format(TIMEOUT_SECONDS),
+        "# So that it can still write into its record why it ended.",
+        "KillMode=mixed",
+    ),
+    drop_ins=((GUARD, _GUARD_TEXT),),
+)
 
 
-def have(host: Host, unit: ConvergeUnit, wanted: bool = True) -> Outcome[boot_unit.Seen]:
+def have(host: Host, wanted: bool = True) -> Outcome[boot_unit.BootUnitState]:
     """Install the unit with its guard, or remove both.
 
     :raises NodeError: what is there is not ours, in one sentence.
     """
     return converge(
-        lambda: boot_unit.look(host, unit),
-        lambda seen: boot_unit.plan(seen, unit, wanted),
+        lambda: boot_unit.look(host, UNIT),
+        lambda seen: boot_unit.plan(seen, UNIT, wanted),
         lambda action: boot_unit.STEPS[type(action)](host, action, None),
     )

@@ -19,16 +19,16 @@ import contextlib
 import os
 from typing import Callable, ContextManager, FrozenSet, Mapping, Optional, Sequence, Tuple
 
+from ..core import systemd
 from ..core.frozen import frozen
 from ..core.host import Host, uptime_seconds
 from ..core.resource import Action, NodeError
-from . import PROGRAM_FOLDERS, gres_conf, places, slurm_conf, states, syntax, this_node
+from . import gres_conf, places, slurm_conf, states, syntax, this_node
 from .client import Slurm
 from .commands import NoSuchNode
 from .proc import start_time, steps
 
 IDLE = "idle"
-_RESTART_SECONDS = 120.0
 _LOCK = "slurmd"
 Look = Callable[[str], Optional[str]]
 
@@ -77,20 +77,11 @@ def settle(
 
 def _restart(host: Host) -> None:
     before = _processes(host)
-    host.run(
-        [host.path(_systemctl(host) or "/usr/bin/systemctl"), "restart", "slurmd.service"],
-        timeout_seconds=_RESTART_SECONDS,
-    )
+    systemd.restart(host, "slurmd.service")
     if before and _processes(host) == before:
         raise NodeError(
             "slurmd", "slurmd.service is not the unit that it runs in", "restart it by hand when no job runs here"
         )
-
-
-def _systemctl(host: Host) -> Optional[str]:
-    """It is no program of Slurm, so the directories of slurmd do not count."""
-    found = (folder + "/systemctl" for folder in PROGRAM_FOLDERS if folder.startswith("/usr/"))
-    return next((path for path in found if os.access(host.path(path), os.X_OK)), None)
 
 
 def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
@@ -105,7 +96,7 @@ def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
         return few
     if not wished:
         return Withheld("that is left to you", "run 'systemctl restart slurmd' when no job runs here, then this again")
-    if _systemctl(host) is None:
+    if not systemd.running(host):
         return Withheld("this node has no systemd", "restart it when no job runs here, then this again")
     return None if jobs == IDLE else Withheld(jobs, "run this again when no job runs here")
 

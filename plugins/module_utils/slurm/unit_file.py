@@ -10,20 +10,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..core import machine
+from ..core import machine, systemd
 from ..core.frozen import frozen
 from ..core.host import Host
 
-# In the order of precedence.
-_FOLDERS = (
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-)
 # The units of Slurm and of the distributions read SLURMD_OPTIONS from these files; other kinds of services read them
 # too.
 _OPTION_FILES = ("/etc/default/slurmd", "/etc/sysconfig/slurmd")
@@ -41,7 +33,7 @@ class Start:
 
 def read(host: Host, name: str) -> Start:
     """The start of the unit ``name``; without such a unit the words of SLURMD_OPTIONS alone."""
-    lines = list(_settings(host, name))
+    lines = list(systemd.settings(host, name))
     environment: Dict[str, str] = {}
     files: List[str] = []
     command = ""
@@ -62,24 +54,6 @@ def read(host: Host, name: str) -> Start:
     words = _expanded(_words(_specified(command)), environment)
     program = words[0].lstrip("-@:+!") if words else ""
     return Start(program if program.startswith("/") else None, tuple(words[1:]), environment)
-
-
-def _settings(host: Host, name: str) -> Iterator[Tuple[str, str]]:
-    """The settings of the unit and its drop-ins, in the order in which systemd takes them."""
-    main = next((path for path in ("{0}/{1}".format(one, name) for one in _FOLDERS) if host.exists(path)), None)
-    if main is None:
-        return
-    drop_ins: Dict[str, str] = {}
-    for folder in reversed(_FOLDERS):
-        drop_ins.update(
-            {one: "{0}/{1}.d/{2}".format(folder, name, one) for one in host.names(folder + "/" + name + ".d")}
-        )
-    for path in (main, *(drop_ins[one] for one in sorted(drop_ins) if one.endswith(".conf"))):
-        text = re.sub(r"\\\n", " ", host.read(path) or "")
-        for line in text.splitlines():
-            key, equals, value = line.strip().partition("=")
-            if equals and not key.startswith(("#", ";")):
-                yield key.strip(), value.strip()
 
 
 def _file(host: Host, path: str) -> Dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set
 
+from ...core import systemd
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, NodeError
@@ -66,7 +67,7 @@ def carry_out(host: Host, actions: Sequence[Action], call_timeout_seconds: float
         return _carry_out(host, actions, call_timeout_seconds)
     record.note_stopped(host, held)
     try:
-        clients.stop(host, held)
+        systemd.stop(host, held)
         return _carry_out(host, actions, call_timeout_seconds)
     finally:
         clients.start(host, held)

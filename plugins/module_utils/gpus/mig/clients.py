@@ -9,7 +9,7 @@ import os
 import re
 from typing import Dict, Optional, Sequence, Tuple
 
-from ...core import system_processes
+from ...core import system_processes, systemd
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm.leftovers import cgroup_job
@@ -20,7 +20,6 @@ _UNIT = re.compile(r"([^/]+\.(?:service|scope))(?:/|$)", re.MULTILINE)
 _SERVICE = re.compile(r"(?:0:|[0-9]+:name=systemd):/system\.slice/(?:system-[^/]+\.slice/)?([^/]+\.service)")
 _POD = re.compile(r"/(?:[^/]*-)?pod([0-9a-f]{8}[-_][0-9a-f_-]{27})(?:\.slice)?/")
 _CONTAINER = re.compile(r"/(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
-_SECONDS = 60.0
 _RUNS = ("active", "activating", "reloading")
 # What systemd stops along with a unit (unit-dependency-atom.c: UNIT_ATOM_PROPAGATE_STOP and its like), and does not
 # start again with it.
@@ -28,7 +27,7 @@ _ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopT
 _SHOWN = ("Id", "ActiveState", *_ALONG)
 # The boot service of nvidia-mig-parted, and what starts it.
 MANAGER = "nvidia-mig-manager.service"
-_STARTS_IT = ("multi-user.target.wants", "nvidia-gpu-reset.target.wants")
+_STARTS_IT = (systemd.MULTI_USER, "nvidia-gpu-reset.target")
 
 
 def named(host: Host, client: Client) -> Client:
@@ -90,14 +89,14 @@ def _link(host: Host, path: str) -> Optional[str]:
 
 def manager(host: Host) -> bool:
     """Whether another program gives the GPUs its layout at each boot."""
-    if host.real_path("/etc/systemd/system/" + MANAGER) == "/dev/null":
+    if systemd.link(host, MANAGER) == "/dev/null":
         return False
-    return any(MANAGER in host.names("/etc/systemd/system/" + folder) for folder in _STARTS_IT)
+    return any(systemd.is_enabled(host, MANAGER, target) for target in _STARTS_IT)
 
 
 def holding(host: Host, units: Sequence[str]) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
     """Those of the units that run, with what runs and is stopped along with them; and the latter alone."""
-    if not units or not host.exists("/run/systemd/system"):
+    if not units or not systemd.running(host):
         return (), ()
     given = _shown(host, units)
     seen, new = dict(given), given
@@ -111,13 +110,7 @@ def holding(host: Host, units: Sequence[str]) -> Tuple[Tuple[str, ...], Tuple[st
 
 
 def _shown(host: Host, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
-    told = host.run(["systemctl", "show", "--property=" + ",".join(_SHOWN), "--", *units], _SECONDS).stdout
-    blocks = [dict(line.partition("=")[::2] for line in block.strip().splitlines()) for block in told.split("\n\n")]
-    return {words["Id"]: words for words in blocks if words.get("Id")}
-
-
-def stop(host: Host, units: Sequence[str]) -> None:
-    host.run(["systemctl", "stop", "--", *units], _SECONDS)
+    return {words["Id"]: words for words in systemd.show(host, units, _SHOWN) if words.get("Id")}
 
 
 def start(host: Host, units: Sequence[str]) -> None:
@@ -126,7 +119,7 @@ def start(host: Host, units: Sequence[str]) -> None:
     :raises NodeError: systemd does not take it.
     """
     try:
-        host.run(["systemctl", "start", "--no-block", "--", *units], _SECONDS)
+        systemd.start(host, units, wait=False)
     except NodeError as error:
         remedy = "run 'systemctl start {0}'".format(" ".join(units))
         raise NodeError(" ".join(units), "stopped for a change of MIG, and not started again", remedy) from error

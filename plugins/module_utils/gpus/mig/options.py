@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
-from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
 from ...core.resource import NodeError, together
-from ...core.unit_name import UNIT
+from ...core.systemd import UNIT
+from ...core.systemd.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...facts.nvml.identity import INDEX
 from .names import NAME
 from .parted import NotParted, entries

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Optional, Tuple
 
+from ...core import systemd
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 # Of core.converge_record, whose import would cost more than this check where there is no record.
 _RECORD = "/var/lib/gpu_node/converge.json"
-_ENABLED = "/etc/systemd/system/multi-user.target.wants/gpu-node-converge.service"
+_UNIT = "gpu-node-converge.service"
 _REMEDY = "see 'journalctl -b -t gpu-node-converge', then run 'gpunode converge'"
 
 #: Standing and reason, as converge.record has them, and whether the unit converges this node at each boot.
@@ -20,7 +21,7 @@ Seen = Tuple[str, str, bool]
 
 
 def look(evidence: Evidence) -> Optional[Seen]:
-    if not evidence.host.exists(_ENABLED) and not evidence.host.exists(_RECORD):
+    if not systemd.is_enabled(evidence.host, _UNIT) and not evidence.host.exists(_RECORD):
         return None
     from ...core import converge_record as record
 

@@ -11,12 +11,11 @@ one that a converge would write ``gpunode converge --check --diff`` tells.
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 from importlib import import_module
 from typing import Any, List, Tuple
 
-from ...core import sysctl
+from ...core import sysctl, systemd
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.options import invalid
@@ -27,7 +26,6 @@ from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 _SITE = "run 'gpunode converge', or take this out of the declaration of the node"
-_UNITS = "/etc/systemd/system"
 _OURS = "# Managed by trainyard.gpu_node."
 
 
@@ -135,16 +133,12 @@ class Unit:
 def look_at_units(evidence: Evidence) -> Tuple[Unit, ...]:
     host = evidence.host
     found = []
-    for name in host.names(_UNITS):
-        path = "{0}/{1}".format(_UNITS, name)
-        if not re.fullmatch(r"gpu-node-[\w@.-]+\.(service|timer)", name) or os.path.islink(host.path(path)):
-            continue
-        text = host.read(path) or ""
-        if _OURS not in text:
+    for name in systemd.ours(host):
+        text = host.read(systemd.path(name)) or ""
+        if systemd.link(host, name) or _OURS not in text:
             continue
         targets = [one for line in re.findall(r"^WantedBy=(.*)$", text, re.MULTILINE) for one in line.split()]
-        links = ((one, "{0}/{1}.wants/{2}".format(_UNITS, one, name)) for one in targets)
-        found.append(Unit(name, tuple(one for one, link in links if not os.path.lexists(host.path(link)))))
+        found.append(Unit(name, tuple(one for one in targets if not systemd.is_enabled(host, name, one))))
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Tuple
 
+from ...core import systemd
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.units import size
@@ -17,7 +18,7 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 # nccl.types.SECTION and SLURMD.
 SECTION = "nccl"
-DROP_IN = "/etc/systemd/system/slurmd.service.d/gpu_node_limits.conf"
+DROP_IN = systemd.drop_in("slurmd.service", "gpu_node_limits.conf")
 # systemd.exec(5): LimitX= and the line of /proc/PID/limits.
 _NAMES: Dict[str, str] = {
     "LimitMEMLOCK": "Max locked memory",

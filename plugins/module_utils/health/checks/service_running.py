@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import posixpath
 import re
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ...core import systemd
 from ...core.frozen import frozen, replaced
 from ...core.host import Host, booted
 from ...core.resource import NodeError
@@ -21,17 +21,12 @@ from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_fabric import RESTART
 
-# systemd's own test for being the init of a machine: sd_booted(3).
-RUNS = "/run/systemd/system"
-UNITS = "/etc/systemd/system"
 # Of node.unit, whose import would cost more than this look where there is no such unit.
-_GUARD = UNITS + "/slurmd.service.d/50-gpu_node_converge.conf"
+_GUARD = systemd.drop_in("slurmd.service", "50-gpu_node_converge.conf")
 _PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "Type", "RemainAfterExit"),
     *("ConditionResult", "ConditionTimestampMonotonic", "NRestarts"),
 )
-# A machine that is short of CPU time or memory answers late.
-_SECONDS = 15.0
 
 
 @frozen
@@ -72,13 +67,12 @@ _KUBELET_FILES = (
 
 def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
     host = evidence.host
-    if not host.exists(RUNS):
+    if not systemd.running(host):
         return None
-    ours = [name for name in host.names(UNITS) if re.fullmatch(r"gpu-node-[\w@.-]+\.(service|timer)", name)]
-    names = [one.unit for one in SERVICES] + ours
-    done = host.run(["systemctl", "show", "--property=" + ",".join(_PROPERTIES), "--", *names], _SECONDS)
+    ours = systemd.ours(host)
+    shown = systemd.show(host, [one.unit for one in SERVICES] + list(ours), _PROPERTIES)
     new, held = _newer_than_the_boot(host, ours), _held(host)
-    units = tuple(replaced(one, waits=one.name in new, held=one.name in held) for one in parse(done.stdout))
+    units = tuple(replaced(one, waits=one.name in new, held=one.name in held) for one in parsed(shown))
     down = [one for one in units if _wrong(one)[1]]
     return _needed(host, units, tuple(one.name for one in down)) if down else units
 
@@ -159,7 +153,7 @@ def _held(host: Host) -> Tuple[str, ...]:
     return () if record.admits(record.known(host), record.each_boot(host)) else ("slurmd.service",)
 
 
-def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:
+def _newer_than_the_boot(host: Host, names: Sequence[str]) -> Tuple[str, ...]:
     """Boot units that site.yml wrote since: it did their work itself, and they run first at the next boot."""
     start = booted(host)
     if start is None:
@@ -167,16 +161,14 @@ def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:
     answer = []
     for name in names:
         with contextlib.suppress(OSError):
-            if os.stat(host.path(posixpath.join(UNITS, name))).st_mtime > start:
+            if os.stat(host.path(systemd.path(name))).st_mtime > start:
                 answer.append(name)
     return tuple(answer)
 
 
-def parse(text: str) -> Tuple[Unit, ...]:
-    """A block of NAME=value lines for each unit, with empty lines between them."""
+def parsed(shown: Iterable[Mapping[str, str]]) -> Tuple[Unit, ...]:
     found = []
-    for block in re.split(r"\n[ \t]*\n", text):
-        pairs: Dict[str, str] = dict(line.partition("=")[::2] for line in block.strip().splitlines())
+    for pairs in shown:
         if not pairs.get("Id"):
             continue
         restarts = pairs.get("NRestarts", "")

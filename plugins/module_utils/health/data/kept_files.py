@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
+from ...core import systemd
 from ...core.frozen import frozen
 
 
@@ -50,5 +51,5 @@ KEPT: Tuple[Kept, ...] = (
         "*/50-gpu_node",
         "this collection, plugins/module_utils/slurm/hooks_conf.py: EPILOG_NAME",
     ),
-    Kept("health_gate", "/etc/systemd/system/*", "this collection, docs/architecture.md: its units"),
+    Kept("health_gate", systemd.path("*"), "this collection, docs/architecture.md: its units"),
 )

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Tuple
 
 from ...core.frozen import replaced
 from ...core.options import found, option, options
-from ...core.unit_name import UNIT
+from ...core.systemd import UNIT
 from ..attempts import RESET_GPU
 
 SECTION = "health_gate"

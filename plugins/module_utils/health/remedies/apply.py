@@ -9,7 +9,7 @@ import json
 import subprocess
 from typing import Any, Callable, Mapping, Optional
 
-from ...core import trust
+from ...core import systemd, trust
 from ...core.frozen import plain
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -36,7 +36,6 @@ from .types import (
 
 COMMAND = "/usr/local/bin/gpunode"
 _SMI_SECONDS = 300.0
-_RESTART_SECONDS = 300.0
 _APPLY_SECONDS = 600.0
 _MOST_OUTPUT = 2000
 
@@ -81,7 +80,7 @@ def save_logs(here: Context, step: SaveLogs) -> None:
 
 
 def stop_units(here: Context, step: StopUnits) -> None:
-    clients.stop(here.host, step.units)
+    systemd.stop(here.host, step.units)
 
 
 def start_units(here: Context, step: StartUnits) -> None:
@@ -89,7 +88,7 @@ def start_units(here: Context, step: StartUnits) -> None:
     failed = []
     for unit in step.units:
         try:
-            here.host.run(["systemctl", "start", "--", unit], _RESTART_SECONDS)
+            systemd.start(here.host, (unit,))
         except NodeError as error:
             failed.append("{0} ({1})".format(unit, error.reason))
     if failed:
@@ -130,7 +129,7 @@ def apply_again(here: Context, dummy: ApplyAgain) -> None:
 
 
 def restart_service(here: Context, step: RestartService) -> None:
-    here.host.run(["systemctl", "restart", "--", step.unit], _RESTART_SECONDS)
+    systemd.restart(here.host, step.unit)
 
 
 def reboot(here: Context, dummy: Reboot) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ...core import declaration
+from ...core import declaration, systemd
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.moment import moment
@@ -28,7 +28,6 @@ from .observe import World, ask, observe
 from .plan import decide
 from .types import Disrupting, Gpu, Persistence, Planned, ResetGpus, StartUnits
 
-_START_SECONDS = 10.0
 _LOCK_SECONDS = 2.0
 Tell = Callable[[str], None]
 
@@ -54,7 +53,7 @@ def start(host: Host, settings: Settings, sick: bool) -> bool:
         return False
     if not sick and attempts.read(host).unfinished is None:
         return False
-    host.run(["systemctl", "start", "--no-block", REMEDY_UNIT], _START_SECONDS)
+    systemd.start(host, (REMEDY_UNIT,), wait=False)
     return True
 
 

@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ... import health
-from ...core import declaration
+from ...core import declaration, systemd
 from ...core.host import Host
 from ...core.options import of_section
 from ...core.resource import Misuse, NodeError
@@ -181,7 +181,7 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
         if report.decision.prove:
             say("{0}: it is started now".format(report.decision.why))
             with _within(deadline, _START_SECONDS, "starting the proof"):
-                host.run(["systemctl", "start", "--no-block", PROOF_UNIT], _START_SECONDS)
+                systemd.start(host, (PROOF_UNIT,), wait=False)
         with _within(deadline, _REMEDY_SECONDS, "starting a remedy"):
             _remedy(host, node, report, verdict, say)
     except NodeError as error:

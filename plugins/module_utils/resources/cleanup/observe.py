@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from ...core import declaration, managed_files, timer_unit
+from ...core import declaration, managed_files
 from ...core.host import Host
 from ...jobs.leftovers.types import SECTION
-from .types import SERVICE, TIMER, UNIT, State
+from .types import UNIT, State
 
 
 def observe(host: Host, dummy: object) -> State:
     declared = declaration.read(host).get(SECTION) or {}
-    files = managed_files.observe(host, UNIT.units, declared)
-    return State(files, declared, timer_unit.look(host, TIMER, SERVICE))
+    files = managed_files.observe(host, UNIT.paths, declared)
+    return State(files, declared, UNIT.look(host))

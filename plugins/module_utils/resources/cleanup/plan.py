@@ -7,28 +7,25 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...core import timer_unit
 from ...core.managed_files import Wanted
 from ...core.options import as_section
 from ...core.resource import Plan
-from ...core.timer_plan import absent, present
+from ...core.systemd.timer import on_calendar
 from ...facts.nvml.binding import RUNTIME
 from ...jobs.leftovers.types import Settings
 from .options import Desired
-from .types import SERVICE, TIMER, UNIT, State
+from .types import UNIT, State
 
 
 def plan(state: State, desired: Desired) -> Plan:
     if not desired.present:
-        return absent(UNIT, state.files, state.declared, state.timer)
-    return present(UNIT, state.files, state.declared, state.timer, wanted(desired), as_section(Settings, desired))
+        return UNIT.absent(state.files, state.declared, state.timer)
+    return UNIT.present(state.files, state.declared, state.timer, wanted(desired), as_section(Settings, desired))
 
 
 def wanted(desired: Desired) -> Tuple[Wanted, ...]:
-    text = timer_unit.calendar(
-        TIMER, "Clean-up of this GPU node, again and again", desired.on_calendar, desired.delay_seconds
-    )
-    return Wanted(timer_unit.path(SERVICE), service()), Wanted(timer_unit.path(TIMER), text)
+    when = on_calendar(desired.on_calendar, desired.delay_seconds)
+    return UNIT.wanted(service(), UNIT.timer_text("Clean-up of this GPU node, again and again", when))
 
 
 def service() -> str:
@@ -44,4 +41,4 @@ def service() -> str:
         "IOSchedulingClass=best-effort",
         "IOSchedulingPriority=7",
     ]
-    return timer_unit.service(SERVICE, "Clean-up of this GPU node", RUNTIME, rest)
+    return UNIT.service_text("Clean-up of this GPU node", RUNTIME, rest)

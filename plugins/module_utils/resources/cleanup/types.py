@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...core import timer_unit
 from ...core.frozen import frozen
 from ...core.managed_files import Files
-from ...core.timer_plan import Timer
+from ...core.systemd.timer import Timer, TimerState
 from ...jobs.leftovers.types import SECTION
 
-SERVICE = "gpu-node-cleanup.service"
-TIMER = "gpu-node-cleanup.timer"
-UNIT = Timer(SECTION, SERVICE, TIMER)
+UNIT = Timer(SECTION)
 
 
 @frozen
@@ -24,4 +21,4 @@ class State:
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
-    timer: timer_unit.Seen = timer_unit.Seen()
+    timer: TimerState = TimerState()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import boot_unit, declaration
+from ...core import declaration, managed_files
 from ...core.resource import Line, Outcome, Resource
+from ...core.systemd import boot_unit
 from ...health.events.settings import SECTION
-from .apply import STEPS
 from .observe import observe
 from .options import Desired
 from .plan import plan, provider
@@ -46,7 +46,7 @@ RESOURCE = Resource(
     options=Desired,
     observe=observe,
     plan=plan,
-    steps=STEPS,
+    steps={**declaration.STEPS, **managed_files.STEPS, **boot_unit.STEPS},
     facts=_facts,
     shown=_shown,
     title="the unit and its section of {0}".format(declaration.PATH),

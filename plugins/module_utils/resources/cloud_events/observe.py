@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import os
 
-from ...core import boot_unit, declaration, folder_given, managed_files
+from ...core import declaration, folder_given, managed_files, systemd
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...core.systemd import boot_unit
 from ...facts import sysfs
 from ...health.events import ask, memory
 from ...health.events.settings import SECTION
 from .options import Desired
 from .types import UNIT, State
 
-_SYSTEMD_RUNS = "/run/systemd/system"
-_SECONDS = 10.0
-
 
 def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
-    running = host.root == "/" and host.exists(_SYSTEMD_RUNS)
+    running = systemd.running(host)
     metrics = dict.fromkeys(str(one) for one in (desired.textfile, declared.get("textfile")) if one)
     return State(
         unit=boot_unit.look(host, UNIT),
@@ -40,7 +38,7 @@ def observe(host: Host, desired: Desired) -> State:
 
 def _active(host: Host) -> bool:
     try:
-        done = host.run(["systemctl", "show", "--property=ActiveState", "--value", UNIT.name], _SECONDS)
+        (shown,) = systemd.show(host, (UNIT.name,), ("ActiveState",))
     except NodeError:
         return False
-    return done.stdout.strip() in ("active", "activating")
+    return shown.get("ActiveState") in ("active", "activating")

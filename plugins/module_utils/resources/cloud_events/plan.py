@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import List
 
-from ...core import boot_unit, declaration, folder_given
-from ...core.boot_unit import WriteUnit
+from ...core import declaration, folder_given
+from ...core.managed_files import RemoveFile
 from ...core.options import as_section, private
 from ...core.resource import Action, Plan, Refusal
+from ...core.systemd import boot_unit
+from ...core.systemd.boot_unit import WriteUnit
+from ...core.systemd.units import StartUnit, StopUnit
 from ...health.events.settings import AZURE, NONE, SECTION, Settings
 from .options import AUTO, Desired
-from .types import UNIT, RemoveState, StartService, State, StopService
+from .types import UNIT, State
 
 _NOBODY = "nobody announces events here: this is no virtual machine of Azure by its firmware (cloud_events_provider)"
 _DRAINED = (
@@ -42,11 +45,11 @@ def plan(state: State, desired: Desired) -> Plan:
         {SECTION: state.declared}, SECTION, dict(as_section(Settings, desired), provider=asked), private(Desired)
     )
     actions: List[Action] = [step] if step is not None else []
-    actions += [RemoveState(path) for path in state.metrics if path != desired.textfile]
+    actions += [RemoveFile(path) for path in state.metrics if path != desired.textfile]
     actions += unit.actions
     # Options are read anew with each look, the text of the unit is not.
     if state.running and (not state.active or any(isinstance(one, WriteUnit) for one in unit.actions)):
-        actions.append(StartService())
+        actions.append(StartUnit(UNIT.name))
     missing = () if state.folder is None else folder_given.missing(SECTION + "_textfile", state.folder)
     return Plan(tuple(actions), notes=missing)
 
@@ -54,10 +57,10 @@ def plan(state: State, desired: Desired) -> Plan:
 def _absent(state: State, desired: Desired) -> Plan:
     unit = boot_unit.plan(state.unit, UNIT, False)
     ours = state.unit.link is None and not unit.notes
-    actions: List[Action] = [StopService()] if state.active and ours else []
+    actions: List[Action] = [StopUnit(UNIT.name)] if state.active and ours else []
     actions += unit.actions
-    actions += [RemoveState(path) for path in state.metrics]
-    actions += [RemoveState(path) for path in state.left]
+    actions += [RemoveFile(path) for path in state.metrics]
+    actions += [RemoveFile(path) for path in state.left]
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))
     notes = unit.notes + ((_DRAINED.format(", ".join(state.drained)),) if state.drained else ())

@@ -1,18 +1,17 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The unit of the service, what is found of it on a node, and the steps that are not those of the unit's files."""
+"""The unit of the service, and what is found of it on a node."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core import boot_unit
-from ...core.boot_unit import MARKER, BootUnit
 from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.registry import AT_BOOT
-from ...core.resource import Action
+from ...core.systemd import boot_unit
+from ...core.systemd.boot_unit import BootUnit
 from ...facts.nvml.binding import RUNTIME
 from ...health.events.settings import SECTION
 
@@ -21,36 +20,20 @@ from ...health.events.settings import SECTION
 _AFTER = (*("gpu-node-{0}.service".format(name) for name in AT_BOOT), "network.target")
 
 
-@frozen
-class EventsUnit(BootUnit):
-    resource: str = SECTION
-    description: str = "Follow what the cloud announces for this machine"
-    after: Tuple[str, ...] = _AFTER
-
-    def text(self) -> str:
-        lines = [
-            "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, self.path),
-            "[Unit]",
-            "Description=" + self.description,
-            "# The node command is gone: no failed unit.",
-            "ConditionPathExists=" + RUNTIME,
-            "After=" + " ".join(self.after),
-            "",
-            "[Service]",
-            "SyslogIdentifier=gpu-node-cloud_events",
-            "ExecStart={0} events follow".format(RUNTIME),
-            "# It also ends when the node command was replaced, and the new one goes on.",
-            "Restart=always",
-            "RestartSec=10",
-            "Nice=5",
-            "",
-            "[Install]",
-            "WantedBy=multi-user.target",
-        ]
-        return "\n".join(lines) + "\n"
-
-
-UNIT = EventsUnit()
+UNIT = BootUnit(
+    SECTION,
+    "Follow what the cloud announces for this machine",
+    after=_AFTER,
+    conditions=("# The node command is gone: no failed unit.", "ConditionPathExists=" + RUNTIME),
+    service=(
+        "SyslogIdentifier=gpu-node-cloud_events",
+        "ExecStart={0} events follow".format(RUNTIME),
+        "# It also ends when the node command was replaced, and the new one goes on.",
+        "Restart=always",
+        "RestartSec=10",
+        "Nice=5",
+    ),
+)
 
 
 @frozen
@@ -62,7 +45,7 @@ class State:
     node was drained for.
     """
 
-    unit: boot_unit.Seen = boot_unit.Seen()
+    unit: boot_unit.BootUnitState = boot_unit.BootUnitState()
     declared: Mapping[str, Any] = {}
     azure: bool = False
     running: bool = False
@@ -72,25 +55,3 @@ class State:
     metrics: Tuple[str, ...] = ()
     left: Tuple[str, ...] = ()
     drained: Tuple[str, ...] = ()
-
-
-@frozen
-class StartService(Action):
-    """Started again, it has the new unit too."""
-
-    def describe(self) -> str:
-        return "start {0}".format(UNIT.name)
-
-
-@frozen
-class StopService(Action):
-    def describe(self) -> str:
-        return "stop {0}".format(UNIT.name)
-
-
-@frozen
-class RemoveState(Action):
-    path: str
-
-    def describe(self) -> str:
-        return "remove {0}".format(self.path)

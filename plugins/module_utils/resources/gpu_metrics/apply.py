@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from typing import Mapping, Tuple
 
-from ...core import timer_plan
+from ...core import systemd
 from ...core.host import Host
 from ...core.resource import NodeError, Step
+from ...core.systemd import timer
 from .observe import ask
 from .types import StartExporter
 
@@ -23,8 +24,8 @@ _SETTLES_SECONDS = 3.0
 def _start_exporter(host: Host, action: StartExporter, other: object = None) -> None:
     """It has to answer before this ends: one with a field that DCGM has none of, or without its host engine, ends at
     once, and systemd starts it again and again. A host engine that is only just starting is there the second time."""
-    host.run(["systemctl", "enable", action.unit])
-    host.run(["systemctl", "restart", action.unit])
+    systemd.enable_installed(host, action.unit)
+    systemd.restart(host, action.unit)
     if not action.listen:
         return
     begun, why = time.monotonic(), ""
@@ -55,12 +56,11 @@ def _start_exporter(host: Host, action: StartExporter, other: object = None) -> 
 def _state(host: Host, unit: str) -> Tuple[str, int]:
     """The state of the unit, and how often systemd has started it again. One that waits for that is "ending again and
     again"."""
-    shown = host.run(["systemctl", "show", "--property=ActiveState,SubState,NRestarts", unit]).stdout
-    told = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    (told,) = systemd.show(host, (unit,), ("ActiveState", "SubState", "NRestarts"))
     restarts = told.get("NRestarts", "")
     again = told.get("SubState", "").startswith("auto-restart")  # and -queued since systemd 254
     state = "ending again and again" if again else told.get("ActiveState", "unknown")
     return state, int(restarts) if restarts.isdigit() else 0
 
 
-STEPS: Mapping[type, Step] = {**timer_plan.STEPS, StartExporter: _start_exporter}
+STEPS: Mapping[type, Step] = {**timer.STEPS, StartExporter: _start_exporter}

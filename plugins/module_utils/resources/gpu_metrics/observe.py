@@ -10,7 +10,7 @@ import re
 import socket
 from typing import Any, Iterator, Tuple
 
-from ...core import declaration, folder_given, http_once, managed_files, timer_unit
+from ...core import declaration, folder_given, http_once, managed_files, systemd
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -24,18 +24,15 @@ from .texts import drop_in_path
 from .types import (
     EXPORTERS,
     OWNERS_TEXTFILE,
-    SERVICE,
     TABLE,
     TEXTFILE,
     TEXTFILE_FOLDERS,
-    TIMER,
     TMPFILES,
     UNIT,
     Exporter,
     State,
 )
 
-_UNIT_FOLDERS = (timer_unit.FOLDER, "/usr/lib/systemd/system", "/lib/systemd/system")
 _SECONDS = 10.0
 _ANSWER_SECONDS = 5.0
 # 16 GPUs with 7 instances each have some 3 MiB.
@@ -50,11 +47,11 @@ def observe(host: Host, desired: Desired) -> State:
     owners = (desired.owners_textfile or usual) if desired.owners and desired.jobs else ""
     files = (textfile, desired.owners_textfile or usual, declared.get("textfile"), declared.get("owners_textfile"))
     seen = {str(one): managed_files.look(host, str(one)) for one in files if one}
-    paths = [*UNIT.units, TABLE, TMPFILES, *(drop_in_path(one) for one in EXPORTERS)]
+    paths = [*UNIT.paths, TABLE, TMPFILES, *(drop_in_path(one) for one in EXPORTERS)]
     state = State(
         files=managed_files.observe(host, paths, declared),
         declared=declared,
-        timer=timer_unit.look(host, TIMER, SERVICE),
+        timer=UNIT.look(host),
         exporter=_installed(host),
         textfile=textfile,
         folder=folder_given.look(host, os.path.dirname(textfile)) if textfile else None,
@@ -75,9 +72,8 @@ def _usual(host: Host) -> str:
 
 def _installed(host: Host) -> Exporter:
     for unit in EXPORTERS:
-        for folder in _UNIT_FOLDERS:
-            text = host.read("{0}/{1}".format(folder, unit))
-            program = re.search(r"^ExecStart=[-@:+!]*(/\S+)", text or "", re.MULTILINE)
+        for path in systemd.files(host, unit):
+            program = re.search(r"^ExecStart=[-@:+!]*(/\S+)", host.read(path) or "", re.MULTILINE)
             if program is not None:
                 return Exporter(unit, program.group(1))
     return Exporter()
@@ -85,19 +81,17 @@ def _installed(host: Host) -> Exporter:
 
 def _looked_at(host: Host, exporter: Exporter, desired: Desired) -> Exporter:
     exporter = replaced(exporter, unpaired=_versions(host, exporter))
-    if not timer_unit.runs(host):
+    if not systemd.running(host):
         return exporter
-    wanted = "--property=ActiveState,UnitFileState,NeedDaemonReload"
     try:
-        done = host.run(["systemctl", "show", wanted, exporter.unit], _SECONDS)
+        (shown,) = systemd.show(host, (exporter.unit,), ("ActiveState", "UnitFileState", "NeedDaemonReload"))
     except NodeError:
         return exporter
-    lines = done.stdout.splitlines()
     exporter = replaced(
         exporter,
-        active="ActiveState=active" in lines,
-        enabled="UnitFileState=enabled" in lines,
-        stale="NeedDaemonReload=yes" in lines,
+        active=shown.get("ActiveState") == "active",
+        enabled=shown.get("UnitFileState") == "enabled",
+        stale=shown.get("NeedDaemonReload") == "yes",
     )
     if not exporter.active:
         return replaced(exporter, taken=answers(desired.listen))

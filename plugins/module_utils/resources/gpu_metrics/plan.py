@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ...core import folder_given, managed_files, timer_unit
+from ...core import folder_given, managed_files
 from ...core.managed_files import RemoveFile
 from ...core.options import as_section
 from ...core.resource import Action, Plan, Refusal, sentence
-from ...core.timer_plan import absent, declare, present
+from ...core.systemd.timer import touched
+from ...core.systemd.units import ReloadSystemd
 from ...facts import dcgm
 from ...metrics.settings import AUTO, DCGM, NVML, SECTION, Settings
 from . import texts
 from .options import Desired
-from .types import EXPORTERS, TABLE, TIMER, TMPFILES, UNIT, StartExporter, State
+from .types import EXPORTERS, TABLE, TMPFILES, UNIT, StartExporter, State
 
 _NOBODY = (
     "nobody would read the metrics: there is no dcgm-exporter here, and no folder of Prometheus' node exporter "
@@ -52,7 +53,7 @@ def _nvml(state: State, desired: Desired) -> Plan:
         refusals.append(Refusal(state.owners, reason, "give another name as gpu_metrics_owners_textfile"))
     wanted, section = (*texts.of_nvml(desired), *texts.of_owners(state.owners)), _section(state, desired, NVML)
     more = [RemoveFile(one) for one in state.left if one not in (state.textfile, state.owners)]
-    found = present(UNIT, state.files, state.declared, state.timer, wanted, section, refusals, more)
+    found = UNIT.present(state.files, state.declared, state.timer, wanted, section, refusals, more)
     if found.refusals:
         return found
     missing = () if state.folder is None else folder_given.missing(SECTION + "_textfile", state.folder)
@@ -71,14 +72,14 @@ def _dcgm(state: State, desired: Desired) -> Plan:
         refusals += (Refusal("port " + desired.listen, reason, "stop that one, or set gpu_metrics_listen"),)
     if refusals:
         return Plan(refusals=refusals)
-    actions = declare(UNIT, state.files, state.declared, wanted, _section(state, desired, DCGM))
-    actions += timer_unit.stopped(state.timer, TIMER)
+    actions = UNIT.declare(state.files, state.declared, wanted, _section(state, desired, DCGM))
+    actions += UNIT.stopped(state.timer)
     actions += [RemoveFile(one) for one in state.left if one != state.owners]
     actions += managed_files.write(state.files, wanted)
-    changed = timer_unit.touched(actions, [one.path for one in wanted])
+    changed = touched(actions, [one.path for one in wanted])
     running = state.timer.running
-    if running and (exporter.stale or timer_unit.touched(actions, (*UNIT.units, *_DROP_INS))):
-        actions.append(timer_unit.ReloadSystemd())
+    if running and (exporter.stale or UNIT.touched(actions, _DROP_INS)):
+        actions.append(ReloadSystemd())
     if running and (changed or exporter.stale or not (exporter.active and exporter.enabled)):
         actions.append(StartExporter(exporter.unit, desired.listen, not desired.web_config))
     notes = _notes(state, desired) if not actions else _paired(state)
@@ -99,14 +100,14 @@ def _gone(state: State) -> Plan:
     """Nothing of it is wanted, or nobody reads it."""
     more: List[Action] = [RemoveFile(path) for path in state.left]
     more += _released(state, managed_files.remove(state.files, _DROP_INS))
-    return absent(UNIT, state.files, state.declared, state.timer, more, (TABLE, TMPFILES, *_DROP_INS))
+    return UNIT.absent(state.files, state.declared, state.timer, more, (TABLE, TMPFILES, *_DROP_INS))
 
 
 def _released(state: State, actions: Sequence[Action]) -> List[Action]:
     """An exporter without our drop-in is as its package has it."""
-    if not state.timer.running or not timer_unit.touched(actions, _DROP_INS):
+    if not state.timer.running or not touched(actions, _DROP_INS):
         return []
-    return [timer_unit.ReloadSystemd(), *([StartExporter(state.exporter.unit)] if state.exporter.unit else [])]
+    return [ReloadSystemd(), *([StartExporter(state.exporter.unit)] if state.exporter.unit else [])]
 
 
 def _section(state: State, desired: Desired, chosen: str) -> Dict[str, Any]:

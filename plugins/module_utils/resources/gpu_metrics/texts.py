@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from typing import List, Tuple
 
-from ...core import timer_unit
+from ...core import systemd
 from ...core.managed_files import MARKER, Wanted
+from ...core.systemd.timer import after_each_end
+from ...core.systemd.units import unit_text
 from ...facts import dcgm
 from ...facts.nvml.binding import RUNTIME
 from ...metrics import jobs
 from .options import Desired
-from .types import SERVICE, TABLE, TIMER, TMPFILES, Exporter, State
+from .types import TABLE, TMPFILES, UNIT, Exporter, State
 
 
 def drop_in_path(unit: str) -> str:
-    return "{0}/{1}.d/50-gpu_node.conf".format(timer_unit.FOLDER, unit)
+    return systemd.drop_in(unit, "50-gpu_node.conf")
 
 
 def of_nvml(desired: Desired) -> Tuple[Wanted, ...]:
-    return (
-        Wanted(timer_unit.path(SERVICE), service(desired)),
-        Wanted(timer_unit.path(TIMER), timer(desired.interval_seconds)),
-    )
+    return UNIT.wanted(service(desired), timer(desired.interval_seconds))
 
 
 def of_dcgm(state: State, desired: Desired) -> Tuple[Wanted, ...]:
@@ -55,11 +54,11 @@ def service(desired: Desired) -> str:
         "Nice=10",
     ]
     after = "nvidia-persistenced.service nvidia-fabricmanager.service"
-    return timer_unit.service(SERVICE, "Metrics of the GPUs of this node", RUNTIME, rest, after)
+    return UNIT.service_text("Metrics of the GPUs of this node", RUNTIME, rest, after)
 
 
 def timer(interval_seconds: int) -> str:
-    return timer_unit.text(TIMER, "Metrics of the GPUs of this node, again and again", interval_seconds)
+    return UNIT.timer_text("Metrics of the GPUs of this node, again and again", after_each_end(interval_seconds))
 
 
 def drop_in(exporter: Exporter, desired: Desired) -> str:
@@ -76,8 +75,6 @@ def drop_in(exporter: Exporter, desired: Desired) -> str:
     if desired.web_config:
         words.append("--web-config-file {0}".format(desired.web_config))
     lines = [
-        timer_unit.head(exporter.unit),
-        "[Service]",
         "# Also before the first job.",
         *(["ExecStartPre=/bin/mkdir -p -m 0755 {0}".format(jobs.FOLDER)] if desired.jobs else []),
         "ExecStart=",
@@ -85,4 +82,4 @@ def drop_in(exporter: Exporter, desired: Desired) -> str:
         "Restart=on-failure",
         "RestartSec=10",
     ]
-    return "\n".join(lines) + "\n"
+    return unit_text(exporter.unit, Service=lines)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from typing import Any, FrozenSet, Mapping, Optional, Tuple
 
-from ...core import timer_unit
 from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
-from ...core.timer_plan import Timer
+from ...core.systemd.timer import Timer, TimerState
 from ...metrics.settings import SECTION
 
-SERVICE = "gpu-node-gpu_metrics.service"
-TIMER = "gpu-node-gpu_metrics.timer"
-UNIT = Timer(SECTION, SERVICE, TIMER)
+UNIT = Timer(SECTION)
 TABLE = "/etc/dcgm-exporter/gpu_node.csv"
 #: As NVIDIA's and Microsoft's packages call it.
 EXPORTERS = ("nvidia-dcgm-exporter.service", "dcgm-exporter.service")
@@ -55,7 +52,7 @@ class State:
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
-    timer: timer_unit.Seen = timer_unit.Seen()
+    timer: TimerState = TimerState()
     exporter: Exporter = Exporter()
     textfile: str = ""
     folder: Optional[Folder] = None

@@ -27,10 +27,11 @@ import collections
 import json
 from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
-from ...core import boot_unit, declaration
+from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
+from ...core.systemd import boot_unit
 from ...gpus.settings import apply, report
 from ...gpus.settings.predict import predict
 from ...gpus.settings.run import set_gpus

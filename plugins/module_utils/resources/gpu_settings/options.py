@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Optional, Tuple, Union
 
-from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
+from ...core.systemd.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...facts.nvml.identity import INDEX
 from ...gpus.settings.wish import (
     ALL,

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
+from ...core import systemd
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, NodeError
 
 UNIT = "nvidia-persistenced.service"
-# systemd's own test for being the init of a machine: sd_booted(3). A container and a captured tree have no daemon.
-_RUNS = "/run/systemd/system"
-# It initialises one GPU after the other.
-_START_SECONDS = 300.0
 
 
 @frozen
@@ -40,10 +37,9 @@ class StartPersistenced(Action):
 
 
 def look(host: Host) -> Daemon:
-    if not host.exists(_RUNS):
+    if not systemd.running(host):
         return Daemon()
-    done = host.run(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState", UNIT])
-    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    (found,) = systemd.show(host, (UNIT,), ("LoadState", "UnitFileState", "ActiveState"))
     return Daemon(
         installed=found.get("LoadState") == "loaded",  # neither missing nor masked
         enabled=found.get("UnitFileState") != "disabled",
@@ -55,9 +51,9 @@ def start(host: Host, action: StartPersistenced, dummy: object) -> None:
     """:raises NodeError: it does not start."""
     try:
         if action.enable:
-            host.run(["systemctl", "enable", UNIT])
+            systemd.enable_installed(host, UNIT)
         if action.start:
-            host.run(["systemctl", "start", UNIT], _START_SECONDS)
+            systemd.start(host, (UNIT,))
     except NodeError as error:
         remedy = "look at 'journalctl -u {0}', or set persistenced to false".format(UNIT)
         raise NodeError(error.thing, error.reason, remedy) from error

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Tuple, Union
 
-from ...core import boot_unit, declaration
-from ...core.boot_unit import BootUnit
+from ...core import declaration
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, Plan
+from ...core.systemd import boot_unit
+from ...core.systemd.boot_unit import BootUnit
 from ...gpus.settings.observe import observe
 from ...gpus.settings.plan import decide
 from ...gpus.settings.types import State
@@ -35,7 +36,7 @@ class Found:
 
     gpus: State
     daemon: Daemon = Daemon()
-    unit: boot_unit.Seen = boot_unit.Seen()
+    unit: boot_unit.BootUnitState = boot_unit.BootUnitState()
     raising: Raising = Raising()
 
 

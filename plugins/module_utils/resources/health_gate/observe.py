@@ -9,7 +9,7 @@ import os
 import time
 from typing import Optional, Tuple
 
-from ...core import declaration, folder_given, managed_files, timer_unit
+from ...core import declaration, folder_given, managed_files
 from ...core.host import Host
 from ...health.gate import history
 from ...health.gate.record import STATE_FILES
@@ -21,8 +21,6 @@ from .types import (
     HEALTHAGENT_HOOKS,
     HEALTHAGENT_PROGRAM,
     PROGRAM,
-    SERVICE,
-    TIMER,
     UNIT,
     State,
 )
@@ -30,7 +28,7 @@ from .types import (
 
 def observe(host: Host, desired: Desired) -> State:
     sections = declaration.read(host)
-    paths = [*UNIT.units, desired.program or PROGRAM, *desired.outputs]
+    paths = [*UNIT.paths, desired.program or PROGRAM, *desired.outputs]
     files = managed_files.observe(host, paths, sections.get(SECTION) or {})
     path, program = _configured(host)
     return State(
@@ -40,7 +38,7 @@ def observe(host: Host, desired: Desired) -> State:
         slurm_conf=path,
         program=program,
         healthagent=_healthagent(host, program),
-        timer=timer_unit.look(host, TIMER, SERVICE),
+        timer=UNIT.look(host),
         left=tuple(path for path in STATE_FILES if host.exists(path)),
         drained=history.read(host).drained is True,
         now=time.time(),

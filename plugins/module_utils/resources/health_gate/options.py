@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
-from ...core import program_words, timer_unit
+from ...core import program_words, systemd
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
 from ...core.resource import NodeError
@@ -20,7 +20,7 @@ from ...health.silences import ENFORCED, Entry, check_of, parse
 from ...health.types import Cost
 from . import texts
 from .inner import Checks, Overrule, Silence
-from .types import PROGRAM, PROOF, SERVICE, TIMER
+from .types import PROGRAM, PROOF, UNIT
 
 JOURNAL_FOLDER = "journal_folder"
 
@@ -133,14 +133,13 @@ class Desired(Settings):
 
     def wanted(self, slurmd: bool) -> Tuple[Wanted, ...]:
         """The whole files. The script is there for Slurm only."""
-        files = []
+        files: List[Wanted] = []
         if self.timer:
-            files.append(Wanted(timer_unit.path(SERVICE), texts.service(self.by_timer)))
-            files.append(Wanted(timer_unit.path(TIMER), texts.timer(self.interval_seconds)))
+            files += UNIT.wanted(texts.service(self.by_timer), texts.timer(self.interval_seconds))
         if self.proof and slurmd:
-            files.append(Wanted(timer_unit.path(PROOF), texts.proof()))
+            files.append(Wanted(systemd.path(PROOF), texts.proof()))
         if self.remedies and slurmd:
-            files.append(Wanted(timer_unit.path(REMEDY_UNIT), texts.remedy(self.redeploy_seconds)))
+            files.append(Wanted(systemd.path(REMEDY_UNIT), texts.remedy(self.redeploy_seconds)))
         if self.program and slurmd:
             files.append(Wanted(self.program, texts.PROGRAM, 0o755))
         return tuple(files)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Tuple
 
-from ...core import declaration, folder_given, managed_files, mounts, timer_unit
+from ...core import declaration, folder_given, managed_files, mounts
 from ...core.frozen import replaced
 from ...core.managed_files import RemoveFile
 from ...core.options import as_section, private
 from ...core.resource import Action, Plan, Refusal
-from ...core.timer_plan import absent
+from ...core.systemd.units import ReloadSystemd
 from ...health import overrules, silences
 from ...health.gate import node_status
 from ...health.gate.settings import SECTION, Settings
 from .options import JOURNAL_FOLDER, Desired
-from .types import TIMER, UNIT, State
+from .types import UNIT, State
 
 HEALTH = "health"
 
@@ -44,13 +44,13 @@ def plan(state: State, desired: Desired) -> Plan:
     paths = [one.path for one in wanted] + list(desired.outputs)
     actions: List[Action] = _declare(state.declared, desired, managed_files.remembered(state.files, paths))
     if not desired.timer:
-        actions += timer_unit.stopped(state.timer, TIMER)
+        actions += UNIT.stopped(state.timer)
     files = managed_files.write(state.files, wanted, keep=desired.outputs)
     actions += files
     if desired.timer:
-        actions += timer_unit.started(state.timer, TIMER, timer_unit.touched(files, UNIT.units))
-    elif state.timer.stale or timer_unit.touched(files, UNIT.units):
-        actions.append(timer_unit.ReloadSystemd())
+        actions += UNIT.started(state.timer, UNIT.touched(files))
+    elif state.timer.running and (state.timer.stale or UNIT.touched(files)):
+        actions.append(ReloadSystemd())
     return Plan(tuple(actions), notes=tuple(_notes(state, desired)))
 
 
@@ -130,5 +130,5 @@ def _absent(state: State, desired: Desired) -> Plan:
         more.append(declaration.Declare(HEALTH, None))
     declared = state.declared.get(SECTION) or {}
     paths = [*([desired.program] if desired.program else []), *desired.outputs]
-    found = absent(UNIT, state.files, declared, state.timer, more, paths)
+    found = UNIT.absent(state.files, declared, state.timer, more, paths)
     return replaced(found, notes=(*found.notes, _DRAINED)) if state.drained else found

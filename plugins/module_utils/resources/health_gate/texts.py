@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from ...core.managed_files import MARKER
-from ...core.timer_unit import head, started_by
-from ...core.timer_unit import service as of_service
+from ...core.systemd.units import unit_text
 from ...health.gate.settings import REMEDY_UNIT
-from .types import PROOF, SERVICE, TIMER
+from .types import PROOF, UNIT
 
 COMMAND = "/usr/local/bin/gpunode"
 
@@ -45,36 +44,26 @@ def service(gates: bool) -> str:
         "TimeoutStartSec=180",
         "Nice=10",
     ]
-    return of_service(SERVICE, "Health of this GPU node", COMMAND, rest, after)
+    return UNIT.service_text("Health of this GPU node", COMMAND, rest, after)
 
 
 def proof() -> str:
     """What a node owes before it takes jobs again; the gate starts it on a node that it drained and that has no job."""
+    unit = ["Description=Active checks that this GPU node owes after a fault", "ConditionPathExists=" + COMMAND]
     lines = [
-        head(PROOF),
-        "[Unit]",
-        "Description=Active checks that this GPU node owes after a fault",
-        "ConditionPathExists=" + COMMAND,
-        "",
-        "[Service]",
         "Type=oneshot",
         "# The gate counts what was cut off or could not be done; a failed unit would be a finding of its own.",
         "ExecStart=-{0} hook proof".format(COMMAND),
         "# Each check has a limit, and so have all of them together.",
         "TimeoutStartSec=infinity",
     ]
-    return "\n".join(lines) + "\n"
+    return unit_text(PROOF, Unit=unit, Service=lines)
 
 
 def remedy(seconds: int) -> str:
     """``seconds``: of the site's own command at most."""
+    unit = ["Description=Remedy for a part of this GPU node that failed", "ConditionPathExists=" + COMMAND]
     lines = [
-        head(REMEDY_UNIT),
-        "[Unit]",
-        "Description=Remedy for a part of this GPU node that failed",
-        "ConditionPathExists=" + COMMAND,
-        "",
-        "[Service]",
         "Type=oneshot",
         "ExecStart={0} remedy".format(COMMAND),
         "# A remedy that failed, or another one that runs, is no failed unit: 'gpunode remedy status' tells it.",
@@ -82,7 +71,7 @@ def remedy(seconds: int) -> str:
         "# A reset with all that is stopped for it and applied again, beside the command of the site.",
         "TimeoutStartSec={0}".format(1800 + seconds),
     ]
-    return "\n".join(lines) + "\n"
+    return unit_text(REMEDY_UNIT, Unit=unit, Service=lines)
 
 
 def timer(interval_seconds: int) -> str:
@@ -93,4 +82,4 @@ def timer(interval_seconds: int) -> str:
         "RandomizedDelaySec={0}".format(max(1, interval_seconds // 10)),
         "AccuracySec=5",
     ]
-    return started_by(TIMER, "Health of this GPU node, again and again", when)
+    return UNIT.timer_text("Health of this GPU node, again and again", when)

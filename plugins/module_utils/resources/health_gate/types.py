@@ -8,16 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core import timer_unit
 from ...core.folder_given import Folder
 from ...core.managed_files import Files
-from ...core.timer_plan import Timer
+from ...core.systemd.timer import Timer, TimerState
 from ...health.gate.settings import REMEDY_UNIT, SECTION
 
-SERVICE = "gpu-node-health.service"
-TIMER = "gpu-node-health.timer"
 PROOF = "gpu-node-health-proof.service"
-UNIT = Timer(SECTION, SERVICE, TIMER, (PROOF, REMEDY_UNIT))
+UNIT = Timer(SECTION, "health", (PROOF, REMEDY_UNIT))
 # The script for HealthCheckProgram= of slurm.conf.
 PROGRAM = "/etc/slurm/gpu_node_health_check"
 # cyclecloud-slurm 4.0.9, install.py: the agent's folder, its HealthCheckProgram=, and its hooks.
@@ -41,7 +38,7 @@ class State:
     slurm_conf: Optional[str] = None
     program: Optional[str] = None
     healthagent: Tuple[str, ...] = ()
-    timer: timer_unit.Seen = timer_unit.Seen()
+    timer: TimerState = TimerState()
     left: Tuple[str, ...] = ()
     drained: bool = False
     now: float = 0.0

@@ -18,13 +18,14 @@ import json
 import os
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ...core import boot_unit, declaration
-from ...core.boot_unit import BootUnit
+from ...core import declaration
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.options import given, of
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together, Wait
 from ...core.run import run
+from ...core.systemd import boot_unit
+from ...core.systemd.boot_unit import BootUnit
 from ...gpus.mig import jobs, record
 from ...gpus.mig.apply import carry_out
 from ...gpus.mig.choose import silent
@@ -44,7 +45,7 @@ class Found:
     """The node as this resource sees it."""
 
     gpus: State
-    unit: boot_unit.Seen = boot_unit.Seen()
+    unit: boot_unit.BootUnitState = boot_unit.BootUnitState()
 
 
 def unit_of(desired: Desired) -> BootUnit:

@@ -12,9 +12,10 @@ from typing import Iterator, Mapping
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError, Step
+from ...core.systemd import units
 from .observe import sysctl_path
 from .options import Desired
-from .types import KeepAside, PutBack, ReloadSystemd, SetSysctl
+from .types import KeepAside, PutBack, SetSysctl
 
 
 def _keep_aside(host: Host, action: KeepAside, dummy: Desired) -> None:
@@ -30,18 +31,13 @@ def _set_sysctl(host: Host, action: SetSysctl, dummy: Desired) -> None:
         stream.write(action.value + "\n")
 
 
-def _reload_systemd(host: Host, dummy: ReloadSystemd, dummy_desired: Desired) -> None:
-    if host.root == "/" and host.exists("/run/systemd/system"):
-        host.run(["systemctl", "daemon-reload"])
-
-
 STEPS: Mapping[type, Step] = {
     **declaration.STEPS,
     **managed_files.STEPS,
+    **units.STEPS,
     KeepAside: _keep_aside,
     PutBack: _put_back,
     SetSysctl: _set_sysctl,
-    ReloadSystemd: _reload_systemd,
 }
 
 

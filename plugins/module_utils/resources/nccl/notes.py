@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import List, Sequence
 
 from ...core.resource import Action
+from ...core.systemd.units import ReloadSystemd
 from . import sysctl, texts
 from .options import Desired
-from .types import CONF, SLURMD, ReloadSystemd, State
+from .types import CONF, SLURMD, State
 
 _REWRITTEN = "{0} of this image writes {1} anew at each boot; take that part out of it, or run this play after a boot"
 _NO_PEERMEM = (

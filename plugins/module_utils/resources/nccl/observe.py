@@ -10,7 +10,7 @@ import re
 import time
 from typing import Any, Iterable, Mapping, Optional, Tuple
 
-from ...core import declaration, managed_files
+from ...core import declaration, managed_files, systemd
 from ...core import sysctl as files
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -21,12 +21,8 @@ from .options import TOPOLOGIES, Desired
 from .sysctl import remembered
 from .types import ASIDE, PATHS, SECTION, SLURMD, SYSCTL, Elsewhere, Slurmd, State, Words, graph_file
 
-_UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
-# systemd's own test for being the init of a machine: sd_booted(3).
-_SYSTEMD_RUNS = "/run/systemd/system"
 # Azure's HPC images write /etc/nccl.conf anew at each boot with this unit.
 _REWRITER = "sku-customizations.service"
-_SECONDS = 10.0
 
 
 def observe(host: Host, desired: Desired) -> State:
@@ -52,12 +48,8 @@ def observe(host: Host, desired: Desired) -> State:
         slurmd=daemon,
         libraries=library.libraries(host),
         plugins=library.plugins(host),
-        rewriter=_REWRITER if _unit(host, _REWRITER) else None,
+        rewriter=_REWRITER if any(systemd.files(host, _REWRITER)) else None,
     )
-
-
-def _unit(host: Host, name: str) -> bool:
-    return any(host.exists("{0}/{1}".format(folder, name)) for folder in _UNITS)
 
 
 def sysctl_path(name: str) -> str:
@@ -81,14 +73,13 @@ def _words(text: Optional[str]) -> Optional[str]:
 
 
 def _slurmd(host: Host) -> Slurmd:
-    installed = _unit(host, "slurmd.service")
-    if not installed or host.root != "/" or not host.exists(_SYSTEMD_RUNS):
+    installed = any(systemd.files(host, "slurmd.service"))
+    if not installed or not systemd.running(host):
         return Slurmd(installed=installed)
     try:
-        done = host.run(["systemctl", "show", "--property=MainPID,NeedDaemonReload", "slurmd.service"], _SECONDS)
+        (answer,) = systemd.show(host, ("slurmd.service",), ("MainPID", "NeedDaemonReload"))
     except NodeError:  # no answer is none: the drop-in is written all the same, and read at the next boot
         return Slurmd(installed=True)
-    answer = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     text = host.read("/proc/{0}/limits".format(answer.get("MainPID", "0")))
     running = None if text is None else limits(text.splitlines())
     return Slurmd(True, running, answer.get("NeedDaemonReload") == "yes", _older(host))

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ...core import declaration, managed_files
-from ...core.managed_files import MakeFolder, RemoveFile, Seen, Wanted, WriteFile
+from ...core.managed_files import MakeFolder, RemoveFile, Seen, Wanted
 from ...core.resource import Action, Plan, Refusal
+from ...core.systemd.timer import touched
+from ...core.systemd.units import ReloadSystemd
 from . import sysctl, texts, topology_file
 from .notes import notes, wants_peermem
 from .options import Desired
@@ -26,7 +28,6 @@ from .types import (
     TOPOLOGY,
     KeepAside,
     PutBack,
-    ReloadSystemd,
     State,
 )
 
@@ -132,8 +133,7 @@ def _put_back(state: State, steps: List[Action]) -> List[Action]:
 
 
 def _reload(state: State, steps: List[Action]) -> List[Action]:
-    touched = any(isinstance(one, (WriteFile, RemoveFile)) and one.path == SLURMD for one in steps)
-    return [ReloadSystemd()] if touched or state.slurmd.stale else []
+    return [ReloadSystemd()] if touched(steps, (SLURMD,)) or state.slurmd.stale else []
 
 
 def _absent(state: State) -> Plan:

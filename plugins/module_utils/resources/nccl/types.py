@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core import systemd
 from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
@@ -23,7 +24,7 @@ ASIDE = CONF + ".before_gpu_node"
 TOPOLOGY = "/etc/gpu_node/nccl_topology.xml"
 PROFILE = "/etc/profile.d/gpu_node_nccl.sh"
 LIMITS = "/etc/security/limits.d/90-gpu_node_nccl.conf"
-SLURMD = "/etc/systemd/system/slurmd.service.d/gpu_node_limits.conf"
+SLURMD = systemd.drop_in("slurmd.service", "gpu_node_limits.conf")
 SYSCTL = "/etc/sysctl.d/90-gpu_node_nccl.conf"
 MODULES = "/etc/modules-load.d/gpu_node_peermem.conf"
 PATHS = (CONF, TOPOLOGY, PROFILE, LIMITS, SLURMD, SYSCTL, MODULES)
@@ -108,9 +109,3 @@ class SetSysctl(Action):
 
     def describe(self) -> str:
         return "set {0} to {1}".format(self.name, self.value)
-
-
-@frozen
-class ReloadSystemd(Action):
-    def describe(self) -> str:
-        return "have systemd read its units again"

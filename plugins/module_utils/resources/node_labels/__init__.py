@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping
 
 from ...core import declaration
 from ...core.resource import Line, Outcome, Resource
-from ...core.timer_plan import STEPS
+from ...core.systemd.timer import STEPS
 from .observe import observe
 from .options import Desired
 from .plan import plan

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 
-from ...core import declaration, folder_given, managed_files, timer_unit
+from ...core import declaration, folder_given, managed_files
 from ...core.host import Host
 from ...metrics.labels.file import of_others
 from ...metrics.labels.settings import FOLDER, NAME
 from .options import Desired
-from .types import SECTION, SERVICE, TIMER, UNIT, State
+from .types import SECTION, UNIT, State
 
 _GATE = "health_gate"
 
@@ -24,9 +24,9 @@ def observe(host: Host, desired: Desired) -> State:
     file = desired.file or _usual(host)
     known = dict.fromkeys(str(one) for one in (file, declared.get("file")) if one and str(one) != gate)
     return State(
-        files=managed_files.observe(host, UNIT.units, declared),
+        files=managed_files.observe(host, UNIT.paths, declared),
         declared=declared,
-        timer=timer_unit.look(host, TIMER, SERVICE),
+        timer=UNIT.look(host),
         file=file,
         foreign=bool(file) and managed_files.look(host, file).foreign,
         folder=folder_given.look(host, os.path.dirname(file)) if file else None,

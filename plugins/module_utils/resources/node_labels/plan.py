@@ -11,7 +11,6 @@ from ...core import folder_given
 from ...core.frozen import replaced
 from ...core.managed_files import RemoveFile
 from ...core.resource import Plan, Refusal
-from ...core.timer_plan import absent, present
 from ...metrics.labels.settings import FOLDER
 from . import texts
 from .options import Desired
@@ -34,7 +33,7 @@ def plan(state: State, desired: Desired) -> Plan:
     wanted = texts.wanted(state.file, desired)
     more = [RemoveFile(one) for one in state.left if one != state.file]
     section = {"file": state.file}
-    found = present(UNIT, state.files, state.declared, state.timer, wanted, section, _refusals(state, desired), more)
+    found = UNIT.present(state.files, state.declared, state.timer, wanted, section, _refusals(state, desired), more)
     missing = () if state.folder is None else folder_given.missing(SECTION + "_file", state.folder)
     return found if found.refusals else replaced(found, notes=missing)
 
@@ -56,4 +55,4 @@ def _refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
 
 def _gone(state: State) -> Plan:
     """Nothing of it is wanted, or nobody reads it. The labels go with their file, at the next look of its reader."""
-    return absent(UNIT, state.files, state.declared, state.timer, [RemoveFile(path) for path in state.left])
+    return UNIT.absent(state.files, state.declared, state.timer, [RemoveFile(path) for path in state.left])

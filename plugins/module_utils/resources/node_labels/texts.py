@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...core import timer_unit
 from ...core.managed_files import Wanted
+from ...core.systemd.timer import after_each_end
 from ...facts.nvml.binding import RUNTIME
 from .options import Desired
-from .types import SERVICE, TIMER
+from .types import UNIT
 
 
 def wanted(file: str, desired: Desired) -> Tuple[Wanted, ...]:
-    return (
-        Wanted(timer_unit.path(SERVICE), service(file, desired)),
-        Wanted(timer_unit.path(TIMER), timer(desired.interval_seconds)),
-    )
+    return UNIT.wanted(service(file, desired), timer(desired.interval_seconds))
 
 
 def command(file: str, desired: Desired) -> str:
@@ -40,8 +37,8 @@ def service(file: str, desired: Desired) -> str:
         "Nice=10",
     ]
     after = "nvidia-persistenced.service nvidia-fabricmanager.service"
-    return timer_unit.service(SERVICE, "Labels of this node for Kubernetes", RUNTIME, rest, after)
+    return UNIT.service_text("Labels of this node for Kubernetes", RUNTIME, rest, after)
 
 
 def timer(interval_seconds: int) -> str:
-    return timer_unit.text(TIMER, "Labels of this node for Kubernetes, again and again", interval_seconds)
+    return UNIT.timer_text("Labels of this node for Kubernetes, again and again", after_each_end(interval_seconds))

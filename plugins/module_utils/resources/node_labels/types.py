@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core import timer_unit
 from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.managed_files import Files
-from ...core.timer_plan import Timer
+from ...core.systemd.timer import Timer, TimerState
 
 SECTION = "node_labels"
-SERVICE = "gpu-node-node_labels.service"
-TIMER = "gpu-node-node_labels.timer"
-UNIT = Timer(SECTION, SERVICE, TIMER)
+UNIT = Timer(SECTION)
 
 
 @frozen
@@ -27,7 +24,7 @@ class State:
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
-    timer: timer_unit.Seen = timer_unit.Seen()
+    timer: TimerState = TimerState()
     file: str = ""
     foreign: bool = False
     folder: Optional[Folder] = None

@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Mapping
 
-from ...core import declaration, lease, machine, timer_plan
+from ...core import declaration, lease, machine
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import Line, Outcome, Resource, Step
+from ...core.systemd import timer
 from ...slurm import on_node
 from .observe import observe
 from .options import Desired
@@ -40,7 +41,7 @@ def _forget(host: Host, dummy_action: Forget, dummy: object = None) -> None:
 
 
 _STEPS: Mapping[type, Step] = {
-    **timer_plan.STEPS,
+    **timer.STEPS,
     Remember: _remember,
     EndReservation: _end_reservation,
     Forget: _forget,

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import time
 
-from ...core import declaration, lease, machine, managed_files, timer_unit
+from ...core import declaration, lease, machine, managed_files
 from ...core.host import Host
 from ...jobs.lease.follow import MOTD
 from .options import Desired
-from .types import SERVICE, TIMER, UNIT, State
+from .types import UNIT, State
 
 
 def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(lease.SECTION) or {}
     return State(
-        files=managed_files.observe(host, UNIT.units, declared),
+        files=managed_files.observe(host, UNIT.paths, declared),
         declared=declared,
-        timer=timer_unit.look(host, TIMER, SERVICE),
+        timer=UNIT.look(host),
         now=time.time(),
         machine=machine.identity(host) or "",
         memory=lease.read(host),

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
-from ...core import lease, timer_unit
+from ...core import lease
 from ...core.frozen import replaced
 from ...core.lease import Phase
 from ...core.managed_files import RemoveFile, Wanted
 from ...core.options import as_section, private
 from ...core.resource import Action, Plan, Refusal
-from ...core.timer_plan import absent, present
+from ...core.systemd.timer import after_each_end
 from ...facts.nvml.binding import RUNTIME
 from ...jobs.lease.follow import MOTD
 from .options import Desired
-from .types import SERVICE, TIMER, UNIT, EndReservation, Forget, Remember, State
+from .types import UNIT, EndReservation, Forget, Remember, State
 
 INTERVAL_SECONDS = 300
 _NO_LEASE = "no lease is wanted (node_lease_until)"
@@ -43,8 +43,7 @@ def plan(state: State, desired: Desired) -> Plan:
             return Plan(notes=(note.format(lease.utc(desired.ends)),))
         reason = "it is over already, and this machine would be taken out of service at once"
         return Plan(refusals=(Refusal("option until: " + desired.until, reason, "give a later time"),))
-    found = present(
-        UNIT,
+    found = UNIT.present(
         state.files,
         state.declared,
         state.timer,
@@ -78,7 +77,7 @@ def _gone(state: State, desired: Desired) -> Plan:
     if state.memory.reserved and state.memory.machine == state.machine:
         more.append(EndReservation(state.memory.reserved))
     more += [Forget()] if state.remembered else []
-    found = absent(UNIT, state.files, state.declared, state.timer, more)
+    found = UNIT.absent(state.files, state.declared, state.timer, more)
     ended = state.memory.phase is not Phase.NONE and state.memory.machine == state.machine
     found = replaced(found, notes=(*found.notes, _DRAINED)) if ended else found
     if desired.present and not found.actions and not found.notes:
@@ -87,8 +86,8 @@ def _gone(state: State, desired: Desired) -> Plan:
 
 
 def wanted() -> Tuple[Wanted, ...]:
-    text = timer_unit.text(TIMER, "Lease of this GPU node, looked at again and again", INTERVAL_SECONDS)
-    return Wanted(timer_unit.path(SERVICE), service()), Wanted(timer_unit.path(TIMER), text)
+    text = UNIT.timer_text("Lease of this GPU node, looked at again and again", after_each_end(INTERVAL_SECONDS))
+    return UNIT.wanted(service(), text)
 
 
 def service() -> str:
@@ -101,4 +100,4 @@ def service() -> str:
         "LogLevelMax=notice",
     ]
     after = "slurmd.service time-sync.target"
-    return timer_unit.service(SERVICE, "Lease of this GPU node", RUNTIME, rest, after)
+    return UNIT.service_text("Lease of this GPU node", RUNTIME, rest, after)

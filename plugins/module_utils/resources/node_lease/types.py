@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...core import timer_unit
 from ...core.frozen import frozen
 from ...core.lease import MEMORY, SECTION, Memory
 from ...core.managed_files import Files
 from ...core.resource import Action
-from ...core.timer_plan import Timer
+from ...core.systemd.timer import Timer, TimerState
 
-SERVICE = "gpu-node-node_lease.service"
-TIMER = "gpu-node-node_lease.timer"
-UNIT = Timer(SECTION, SERVICE, TIMER)
+UNIT = Timer(SECTION)
 
 
 @frozen
@@ -27,7 +24,7 @@ class State:
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
-    timer: timer_unit.Seen = timer_unit.Seen()
+    timer: TimerState = TimerState()
     now: float = 0.0
     machine: str = ""
     memory: Memory = Memory()

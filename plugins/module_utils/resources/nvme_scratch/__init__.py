@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
-from ...core import boot_unit, declaration
+from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.options import described, of
 from ...core.resource import Line, NodeError, Outcome, Resource
 from ...core.run import run
+from ...core.systemd import boot_unit
 from ...core.units import size
 from . import view
 from .apply import STEPS

@@ -10,10 +10,11 @@ import errno
 import os
 from typing import Any, Callable, Mapping, Optional
 
-from ...core import boot_unit, declaration, unit_name
+from ...core import declaration, systemd
 from ...core.host import Host
 from ...core.node_packages import distribution
 from ...core.resource import Action, NodeError, Step
+from ...core.systemd import boot_unit
 from ...facts.scratch import record
 from . import fstab, mount, mount_options, mounted, observe, users
 from .actions import (
@@ -60,7 +61,7 @@ def _remove_folder(host: Host, action: RemoveFolder, dummy: Desired) -> None:
 
 
 def _stop_automount(host: Host, action: StopAutomount, dummy: Desired) -> None:
-    host.run(["systemctl", "stop", unit_name.of_path(action.mount_point, "automount")], 90.0)
+    systemd.stop(host, (systemd.mount_unit(action.mount_point, "automount"),))
 
 
 def _write_record(host: Host, action: WriteRecord, dummy: Desired) -> None:
@@ -77,8 +78,7 @@ def _edit_fstab(host: Host, action: EditFstab, dummy: Desired) -> None:
     else:
         host.write(FSTAB_PATH, text)
     # Else systemd would take a new mount down again, as its unit still waits for the old device.
-    if host.exists("/run/systemd/system") and host.which("systemctl"):
-        host.run(["systemctl", "daemon-reload"], 90.0)
+    systemd.daemon_reload(host)
 
 
 def _device(host: Host, array_uuid: Optional[str], serial: Optional[str]) -> str:

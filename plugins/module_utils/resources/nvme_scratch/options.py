@@ -9,10 +9,10 @@ import fnmatch
 import posixpath
 from typing import Any, Dict, Optional, Tuple
 
-from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.mounts import ADOPTED, SCRATCH
 from ...core.options import described, option, options, state
 from ...core.resource import NodeError
+from ...core.systemd.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 
 SECTION = "nvme_scratch"
 # An option that mount(8) ignores; it marks our line in fstab.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Set, Tuple
 
-from ...core import boot_unit
-from ...core.boot_unit import BootUnit
 from ...core.node_packages.distribution import InstallDistribution
 from ...core.resource import Plan, Refusal
+from ...core.systemd import boot_unit
+from ...core.systemd.boot_unit import BootUnit
 from .actions import (
     AssembleArray,
     CheckDisks,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core.boot_unit import Seen
 from ...core.frozen import frozen, replaced
 from ...core.resource import Action, Refusal
+from ...core.systemd.boot_unit import BootUnitState
 from ...facts.scratch.record import Build, Record
 from .options import Desired
 
@@ -279,7 +279,7 @@ class Found:
     """
 
     scratch: State
-    unit: Seen
+    unit: BootUnitState
     identity: Identity
     jobs: Tuple[str, ...] = ()
 

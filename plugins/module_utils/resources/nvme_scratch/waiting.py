@@ -9,9 +9,9 @@ import os
 import time
 import uuid
 
-from ...core import boot_unit
 from ...core.host import Host, uptime_seconds
 from ...core.resource import NodeError
+from ...core.systemd import boot_unit
 from ...facts.scratch import record
 from ...facts.scratch.disks import disk_names
 from .devices import settle

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from ...core import declaration, managed_files
+from ...core import declaration, managed_files, systemd
 from ...core.host import Host
 from ...facts import sysfs
 from .options import Desired
@@ -18,7 +18,6 @@ CLASS = "/sys/class/infiniband"
 # Debian's and Ubuntu's older path is a link to the newer one, except on systems that were never merged.
 _RENAME = ("/usr/lib/udev/rdma_rename", "/lib/udev/rdma_rename")
 # Azure's HPC images bring it: mlx5_ibN and mlx5_anN by the order of ibdev2netdev.
-_WANTS = "/etc/systemd/system/multi-user.target.wants"
 _AZURE_NAME = "azure_persistent_rdma_naming.service"
 # Which files a library reads itself, before what shells give to every program.
 _SETTINGS = (
@@ -40,7 +39,7 @@ def observe(host: Host, desired: Desired) -> State:
         rename_program=program,
         # Before rdma-core 34 it took no name.
         fixed_names=program is not None and "NAME_FIXED" in (host.read(program) or ""),
-        azure_naming=_AZURE_NAME in host.names(_WANTS),
+        azure_naming=systemd.is_enabled(host, _AZURE_NAME),
         ipoib_loaded=_ipoib(host),
         relaxed_ordering=tuple(_setting(host, name, own) for name, own in _SETTINGS),
     )

@@ -58,12 +58,12 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
     assert [one["description"] for one in made["actions"]] == [one["description"] for one in planned["actions"]]
     assert made["diff"] == planned["diff"] and "built for Slurm 22.05.8" in made["diff"]["after"]
     assert run.node.plugin_version() == "0x160508"
-    assert run.node.restarts() == ["restart slurmd.service"] and not made["restart_pending"]
+    assert run.node.restarts() == ["restart -- slurmd.service"] and not made["restart_pending"]
     assert made["built_for"] == made["slurm_version"] == "22.05.8" and made["plugstack_reached"]
     assert (run.root / DROP_IN).read_text().splitlines()[1] == "required /" + PLUGIN
     assert (run.root / PLUGIN).stat().st_mode & 0o777 == 0o644
     assert not run(check=True)["changed"] and not run()["changed"]
-    assert run.node.restarts() == ["restart slurmd.service"]
+    assert run.node.restarts() == ["restart -- slurmd.service"]
     assert not (run.root / "var/lib/gpu_node").exists()
     assert run(check=True, state="absent")["changed"]
     assert run(state="absent")["changed"] and not run(state="absent")["changed"]

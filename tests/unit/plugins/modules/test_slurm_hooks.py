@@ -55,7 +55,8 @@ def run(nvml_simulator, tmp_path):
         (root / "proc/4242/stat").write_text("4242 (slurmd) S 1 " + "0 " * 17 + "{0} 0 0\n".format(ticks))
 
     def program(name, text):
-        (root / "usr/bin").mkdir(parents=True, exist_ok=True)
+        for folder in ("run/systemd/system", "usr/bin"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "usr/bin" / name).write_text("#!/bin/sh\n" + text + "\n")
         (root / "usr/bin" / name).chmod(0o755)
 
@@ -154,9 +155,9 @@ def test_what_slurmd_has_not_read_is_told_by_each_run_until_it_has(run):
     (run.root / "proc/4242/stat").rename(run.root / "fresh")
     (run.root / "proc/4242/stat").write_text(before)
     made = run()
-    assert made["changed"] and log.read_text() == "restart slurmd.service\n" and not unread(made)
+    assert made["changed"] and log.read_text() == "restart -- slurmd.service\n" and not unread(made)
     assert made["unread"] == [] and not made["reconfigure_pending"]
-    assert not run()["changed"] and log.read_text() == "restart slurmd.service\n"
+    assert not run()["changed"] and log.read_text() == "restart -- slurmd.service\n"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import (
     converge_record,
     declaration,
     own_directories,
+    systemd,
     trust,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -257,10 +258,7 @@ def test_version_and_help_do_not_depend_on_the_state_of_the_node(node, monkeypat
 @IS_ROOT
 def test_the_converge_of_a_boot_records_why_it_is_refused(node, monkeypatch, capsys):
     monkeypatch.setattr(main, "Host", lambda: Host(str(node)))
-    (node / "etc/systemd/system/multi-user.target.wants").mkdir(parents=True)
-    enabled = node / converge_record.ENABLED[1:]
-    enabled.parent.mkdir(parents=True, exist_ok=True)
-    enabled.symlink_to("../x.service")
+    systemd.enable(Host(str(node)), converge_record.UNIT)
     os.chown(node / "etc/gpu_node/node.json", OTHER, OTHER)
     assert main.main(["converge", "--boot"]) == 1
     assert "node.json: it belongs to user 1001" in capsys.readouterr().err

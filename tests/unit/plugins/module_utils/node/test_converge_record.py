@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import converge as command
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.status import BUSY, DONE, NOT_DONE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.converge_record import Record, Standing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import converge as check
@@ -120,13 +121,6 @@ def test_running_holds_as_long_as_the_lock_is_held(host):
         pass
 
 
-def enable(host):
-    link = host.path(record.ENABLED)
-    os.makedirs(os.path.dirname(link))
-    with open(link, "w"):
-        pass
-
-
 @pytest.mark.parametrize(
     ("standing", "admitted"),
     [
@@ -142,7 +136,7 @@ def enable(host):
 def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, capsys, standing, admitted, unit):
     host.write("/etc/systemd/system/" + record.UNIT, "x")
     if unit != "disabled":
-        enable(host)
+        systemd.enable(host, record.UNIT)
     if unit == "masked":
         os.unlink(host.path("/etc/systemd/system/" + record.UNIT))
         os.symlink("/dev/null", host.path("/etc/systemd/system/" + record.UNIT))
@@ -166,7 +160,7 @@ def judged(host):
 
 
 def test_the_paths_of_the_check_are_those_of_the_record():
-    assert check._RECORD == record.PATH and check._ENABLED == record.ENABLED
+    assert check._RECORD == record.PATH and check._UNIT == record.UNIT
 
 
 def test_a_node_that_no_boot_converges_has_nothing_to_check(host):
@@ -188,7 +182,7 @@ def test_a_node_that_no_boot_converges_has_nothing_to_check(host):
 )
 def test_the_check_refuses_jobs_until_a_run_has_ended_well(host, found, enabled, code):
     if enabled:
-        enable(host)
+        systemd.enable(host, record.UNIT)
     if found is not None:
         record.write(host, found)
     findings = judged(host).findings
@@ -198,7 +192,7 @@ def test_the_check_refuses_jobs_until_a_run_has_ended_well(host, found, enabled,
 
 @pytest.mark.parametrize(("found", "code"), [(None, None), (of("ready", BEFORE), None), (of("not_ready"), "not_ready")])
 def test_a_unit_that_somebody_masked_promises_nothing(host, found, code):
-    enable(host)
+    systemd.enable(host, record.UNIT)
     os.symlink("/dev/null", host.path("/etc/systemd/system/" + record.UNIT))
     if found is not None:
         record.write(host, found)

@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import journal, own, wish
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import ConvergeUnit, have
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import UNIT, have
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import numbers
 
 
@@ -101,7 +101,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_the_unit_waits_for_no_network_and_comes_before_those_who_start_jobs():
-    lines = ConvergeUnit().text().splitlines()
+    lines = UNIT.text().splitlines()
     assert (
         "ExecStart=/opt/gpu_node/gpunode.pyz converge --boot" in lines
         and "Before=slurmd.service docker.service containerd.service kubelet.service" in lines
@@ -115,12 +115,12 @@ def test_the_unit_waits_for_no_network_and_comes_before_those_who_start_jobs():
 
 def test_the_unit_is_installed_and_removed_without_a_trace(tmp_path):
     host = Host(str(tmp_path))
-    assert have(host, ConvergeUnit()).changed and not have(host, ConvergeUnit()).changed
+    assert have(host).changed and not have(host).changed
     link = tmp_path / "etc/systemd/system/multi-user.target.wants/gpu-node-converge.service"
     assert os.readlink(link) == "/etc/systemd/system/gpu-node-converge.service"
     guard = tmp_path / "etc/systemd/system/slurmd.service.d/50-gpu_node_converge.conf"
     assert "ExecStartPre=/opt/gpu_node/gpunode.pyz boot admit\n" in guard.read_text()
-    assert have(host, ConvergeUnit(), wanted=False).changed
+    assert have(host, wanted=False).changed
     assert not os.path.lexists(link) and not os.listdir(tmp_path / "etc/systemd/system/multi-user.target.wants")
     assert not guard.parent.exists()
 
@@ -131,14 +131,14 @@ def test_a_guard_of_somebody_else_is_refused_and_ours_goes_also_where_the_unit_i
     guard.parent.mkdir(parents=True)
     guard.write_text("[Service]\n")
     with pytest.raises(NodeError, match="50-gpu_node_converge.conf: it is there and is not ours; move it away"):
-        have(host, ConvergeUnit())
-    assert not have(host, ConvergeUnit(), wanted=False).changed and guard.exists()
+        have(host)
+    assert not have(host, wanted=False).changed and guard.exists()
     guard.unlink()
-    have(host, ConvergeUnit())
+    have(host)
     unit = tmp_path / "etc/systemd/system/gpu-node-converge.service"
     unit.unlink()
     unit.symlink_to("/dev/null")
-    assert have(host, ConvergeUnit(), wanted=False).changed
+    assert have(host, wanted=False).changed
     assert not guard.parent.exists() and unit.is_symlink()
 
 
@@ -232,7 +232,7 @@ MISTAKES = {
 def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_takes_nobody_out(tmp_path, words, text):
     host, at_boot = Host(str(tmp_path)), words == ["--boot"]
     host.write("/proc/sys/kernel/random/boot_id", "now\n")
-    have(host, ConvergeUnit())
+    have(host)
     record.write(host, record.Record("ready", "", 1.0, 2.0, "now", "0.1.0", "pass"))
     host.write(wish.PATH, text)
     thing, reason = MISTAKES[text]

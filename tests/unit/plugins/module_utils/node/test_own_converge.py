@@ -13,6 +13,7 @@ import time
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
@@ -48,9 +49,7 @@ def node(tmp_path, monkeypatch):
 
 
 def each_boot(node):
-    path = node.host.path(record.ENABLED)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    os.symlink(UNIT, path)
+    systemd.enable(node.host, record.UNIT)
 
 
 def kept(node):

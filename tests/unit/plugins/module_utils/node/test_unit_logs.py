@@ -10,8 +10,7 @@ import re
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import BootUnit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import ConvergeUnit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import BootUnit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.types import UNIT
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics import texts as metrics
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.options import Desired as Metrics
@@ -27,7 +26,7 @@ UNITS = {
     "proof": gate.proof(),
     "remedy": gate.remedy(60),
     "cloud_events": UNIT.text(),
-    "converge": ConvergeUnit().text(),
+    "converge": UNIT.text(),
     "boot": BootUnit("gpu_settings", "x").text(),
 }
 

@@ -23,7 +23,7 @@ class Node:
 
     def __init__(self, root):
         self.root, self.host = root, Host(str(root))
-        for folder in ("etc/slurm", "proc/4242", "usr/bin"):
+        for folder in ("etc/slurm", "proc/4242", "run/systemd/system", "usr/bin"):
             (root / folder).mkdir(parents=True)
         self.program("scontrol", 'echo "scontrol $*" >> {0}/asked; [ "$3" = gpu07 ] && cat {0}/state')
         self.program("squeue", 'echo "squeue $*" >> {0}/asked; cat {0}/jobs')
@@ -70,7 +70,7 @@ def node(tmp_path):
 
 def test_one_restart_serves_all_files_and_the_node_is_asked_for_once_by_its_node_name(node):
     assert node.settle(GRES, "/etc/slurm/plugstack.conf.d/x.conf") is None
-    assert node.told("restarts") == ["restart slurmd.service"]
+    assert node.told("restarts") == ["restart -- slurmd.service"]
     shown, listed = node.told("asked")
     assert shown == "scontrol show node gpu07" and "--nodelist=gpu07" in listed
     assert " --local -a " in listed  # nor is a hidden partition passed over
@@ -107,7 +107,7 @@ def test_nor_while_a_step_runs_or_nobody_tells(node):
 def test_nor_against_the_wish_or_without_systemd(node):
     remedy = "run 'systemctl restart slurmd' when no job runs here, then this again"
     assert node.settle(wished=False).endswith("that is left to you: " + remedy)
-    (node.root / "usr/bin/systemctl").unlink()
+    (node.root / "run/systemd/system").rmdir()
     assert "this node has no systemd: " in node.settle()
 
 
@@ -151,7 +151,7 @@ def test_check_mode_asks_by_the_files_as_they_will_be_and_restarts_nothing(node)
     assert node.settle(check_mode=True) is not None
     assert node.settle(check_mode=True, planned={GRES: LINES}) is None
     assert node.settle(check_mode=True, planned={GRES: None}) is None
-    assert node.told("restarts") == [] and not (node.root / "run").exists()
+    assert node.told("restarts") == [] and not (node.root / "run/gpu_node").exists()
 
 
 def test_a_slurmd_that_its_unit_does_not_restart_is_an_error(node):

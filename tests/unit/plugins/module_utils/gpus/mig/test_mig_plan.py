@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import Seen as BootUnitSeen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import BootUnitState
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.choose import silent
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.instances import Compute, Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.options import Desired
@@ -304,7 +304,7 @@ def _declared(desired: Desired) -> Any:
     """A node on which this is declared and whose boot unit is there."""
     unit = mig_layout.unit_of(desired)
     declared = replaced(GONE, declared=options.given(desired))
-    return mig_layout.Found(declared, BootUnitSeen(text=unit.text(), enabled=True))
+    return mig_layout.Found(declared, BootUnitState(text=unit.text(), enabled=True))
 
 
 def test_a_node_whose_gpus_are_all_gone_keeps_what_was_declared() -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit, converge_record, mounts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, mounts, systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, nvme_smart, types
@@ -123,6 +123,10 @@ def test_a_file_that_is_no_disk_refuses_the_command(tmp_path):
 # systemd ----------------------------------------------------------------------------------------------------------
 
 
+def parse(text):
+    return service_running.parsed(systemd.parse(text))
+
+
 def test_the_answer_of_systemctl():
     text = (
         "Type=notify\nRemainAfterExit=no\nNRestarts=4\nResult=success\nId=slurmd.service\nLoadState=loaded\n"
@@ -130,7 +134,7 @@ def test_the_answer_of_systemctl():
         "ConditionTimestampMonotonic=812\n\nResult=success\nId=munge.service\nLoadState=not-found\n"
         "ActiveState=inactive\nSubState=dead\nUnitFileState=\nConditionResult=no\nConditionTimestampMonotonic=0\n"
     )
-    first, second = service_running.parse(text)
+    first, second = parse(text)
     assert first == service_running.Unit(
         "slurmd.service", "loaded", "active", "running", "enabled", "success", False, False, 4
     )
@@ -139,9 +143,9 @@ def test_the_answer_of_systemctl():
 
 @given(st.text(alphabet="IdActiveState=\n .-0aé", max_size=200))
 def test_any_answer_of_systemctl_is_taken_apart(text):
-    for unit in service_running.parse(text):
+    for unit in parse(text):
         assert unit.name
-    service_running.judge(service_running.parse(text), expected())
+    service_running.judge(parse(text), expected())
 
 
 UNIT = "Id={0}\nLoadState=loaded\nActiveState={1}\nSubState={2}\nUnitFileState=enabled\nResult=exit-code\n"
@@ -182,7 +186,7 @@ CONF = "etc/slurm/slurm.conf"
 )
 def test_a_service_of_a_scheduler_counts_where_the_node_uses_it(tmp_path, unit, files, slurmd, needed):
     host = machine(tmp_path, files, slurmd)
-    units = service_running.parse(FAILED.format(unit))
+    units = parse(FAILED.format(unit))
     units = service_running._needed(host, units, (unit,))
     found = service_running.judge(units, expected())
     assert [one.outcome.value for one in found.findings] == (["fail"] if needed else []), found
@@ -192,7 +196,7 @@ def test_a_service_of_a_scheduler_counts_where_the_node_uses_it(tmp_path, unit, 
 def test_munge_counts_where_slurmd_is_enabled_and_does_not_run_yet(tmp_path):
     host = machine(tmp_path, {}, "")
     for slurmd, needed in ((SLURMD, True), ("", False), (SLURMD.replace("=enabled", "=disabled"), False)):
-        units = service_running.parse(FAILED.format("munge.service") + "\n" + slurmd)
+        units = parse(FAILED.format("munge.service") + "\n" + slurmd)
         units = service_running._needed(host, units, ("munge.service",))
         assert bool(service_running.judge(units, expected()).findings) is needed
 
@@ -203,7 +207,7 @@ def test_a_daemon_in_a_container_serves_the_node_if_it_needs_no_socket_there(tmp
     host = machine(tmp_path, {CONF: "ClusterName=c\n"})
     status = "Uid:\t0\t0\t0\t0\nNSpid:\t{0}\n".format(pids)
     machine(tmp_path, {"proc/88/comm": name + "\n", "proc/88/status": status}, "")
-    units = service_running._needed(host, service_running.parse(FAILED.format(unit)), (unit,))
+    units = service_running._needed(host, parse(FAILED.format(unit)), (unit,))
     assert bool(service_running.judge(units, expected()).findings) is (name == "munged" and pids != "88")
 
 
@@ -388,7 +392,7 @@ def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, s
     host = Host(str(tmp_path))
     host.write("/proc/sys/kernel/random/boot_id", "now\n")
     found = converge_record.Record(status, "", 1.0, 2.0, "now", "0.1.0", None, in_service)
-    (unit,) = service_running.parse("Id=slurmd.service\nLoadState=loaded\nActiveState=failed\nUnitFileState=enabled\n")
+    (unit,) = parse("Id=slurmd.service\nLoadState=loaded\nActiveState=failed\nUnitFileState=enabled\n")
 
     def codes():
         held = unit.name in service_running._held(host)
@@ -396,9 +400,9 @@ def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, s
 
     converge_record.write(host, found)
     assert codes() == ["failed"]  # nothing of ours is before its start
-    host.write("{0}/{1}".format(boot_unit.FOLDER, GUARD), "# Managed by trainyard.gpu_node.\n")
+    host.write("{0}/{1}".format(systemd.DIRECTORY, GUARD), "# Managed by trainyard.gpu_node.\n")
     assert codes() == ["failed"]  # no boot converges it
-    host.write(converge_record.ENABLED, "x")
+    systemd.enable(host, converge_record.UNIT)
     with host.lock(converge_record.LOCK, 0) if status == "running" else contextlib.nullcontext():
         assert codes() == told
 
@@ -436,7 +440,7 @@ def test_a_boot_unit_that_came_after_the_boot_waits_for_the_next(tmp_path):
     text = "Id={0}\nLoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\nResult=success\nType=oneshot\n"
     text += "RemainAfterExit=yes\n"
     for name in names[:2]:
-        (unit,) = service_running.parse(text.format(name))
+        (unit,) = parse(text.format(name))
         unit = dataclasses.replace(unit, waits=name in found)
         told = service_running.judge((unit,), None).findings
         assert [one.code for one in told] == ([] if name in found else ["not_running"])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import follow, memory, settle
@@ -693,11 +693,11 @@ def test_a_boot_that_has_converged_itself_is_not_converged_again(tmp_path, statu
     host = Commands(tmp_path, converge=(0, ""), health=(0, verdict("pass")))
     for path, text in (
         ("/etc/gpu_node/declaration.json", "{}"),
-        (converge_record.ENABLED, ""),
         ("/proc/sys/kernel/random/boot_id", BOOTS[0]),
     ):
         os.makedirs(os.path.dirname(host.path(path)), exist_ok=True)
         with open(host.path(path), "w", encoding="utf-8") as stream:
             stream.write(text)
+    systemd.enable(host, converge_record.UNIT)
     converge_record.write(host, converge_record.Record(status, "", 1.0, 2.0, boot, "1"))
     assert settle.prove(host, True, False).well and host.ran == ran

@@ -877,7 +877,7 @@ def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, 
     monkeypatch.setattr(Host, "run", lambda self, argv, *rest, **more: started.append(argv))
     for _look in range(2):
         hooks.watch(host, "gpu01", lambda text: None)
-    assert started == [["systemctl", "start", "--no-block", "gpu-node-health-proof.service"]]
+    assert started == [["systemctl", "start", "--no-block", "--", "gpu-node-health-proof.service"]]
     assert history.read(host).debt.attempts == 1
     with host.lock(hooks.PROOF_LOCK):
         assert hooks.watch(host, "gpu01", lambda text: None).decision is None

@@ -404,7 +404,7 @@ def test_without_a_record_of_it_nothing_is_begun(node):
 
 def test_the_hook_starts_the_unit_and_waits_for_nothing(node):
     status, report = node.run("hook", "health")
-    assert status == 1 and "systemctl start --no-block gpu-node-remedy.service" in node.did, report
+    assert status == 1 and "systemctl start --no-block -- gpu-node-remedy.service" in node.did, report
     node.declare(remedies=[])
     node.run("hook", "health")
     assert node.did == []
@@ -460,10 +460,10 @@ def test_the_hook_measures_once_more_before_it_starts_a_remedy_for_what_was_meas
     found_by_an_active_check(node)
     node.run("hook", "health")
     started = [one for one in node.did if "start --no-block" in one]
-    assert started == ["systemctl start --no-block gpu-node-health-proof.service"]
+    assert started == ["systemctl start --no-block -- gpu-node-health-proof.service"]
     node.run("hook", "health")  # the next proof is due in an hour
     started = [one for one in node.did if "start --no-block" in one]
-    assert started == ["systemctl start --no-block gpu-node-remedy.service"]
+    assert started == ["systemctl start --no-block -- gpu-node-remedy.service"]
     node.cluster.set("gpu01", "IDLE", "")
     node.run("hook", "health")
     assert node.did == []

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.main import parser
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import lease, managed_files, timer_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import lease, managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -28,12 +28,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import as_section, of, of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit import (
-    DisableTimer,
-    EnableTimer,
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.timer import TimerState
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.units import (
+    DisableUnit,
+    EnableUnit,
     ReloadSystemd,
-    StartTimer,
-    StopTimer,
+    StartUnit,
+    StopUnit,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.lease.follow import MOTD
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.leftovers.types import Settings
@@ -56,13 +57,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_
 )
 
 UNTIL, END = "2040-12-01T18:00Z", 2237997600.0
-RUNNING = timer_unit.Seen(running=True)
+RUNNING = TimerState(running=True)
 LEASED = lease_types.State(timer=RUNNING, now=END - 1e6, machine="m")
 LEASE = of(node_lease.Desired, {"until": UNTIL})
 CLEANED = cleanup_types.State(timer=RUNNING)
 KINDS = (
-    (cleanup_plan, CLEANED, cleanup.Desired(), cleanup.Desired(present=False), cleanup_types.UNIT.units),
-    (lease_plan, LEASED, LEASE, node_lease.Desired(present=False), lease_types.UNIT.units),
+    (cleanup_plan, CLEANED, cleanup.Desired(), cleanup.Desired(present=False), cleanup_types.UNIT.paths),
+    (lease_plan, LEASED, LEASE, node_lease.Desired(present=False), lease_types.UNIT.paths),
 )
 
 
@@ -74,10 +75,10 @@ def applied(state, result, units):
     for action in result.actions:
         if isinstance(action, Declare):
             declared = dict(action.content or {})
-        elif isinstance(action, (EnableTimer, DisableTimer)):
-            timer = replaced(timer, enabled=isinstance(action, EnableTimer))
-        elif isinstance(action, (StartTimer, StopTimer)):
-            timer = replaced(timer, active=isinstance(action, StartTimer))
+        elif isinstance(action, (EnableUnit, DisableUnit)):
+            timer = replaced(timer, enabled=isinstance(action, EnableUnit))
+        elif isinstance(action, (StartUnit, StopUnit)):
+            timer = replaced(timer, active=isinstance(action, StartUnit))
         elif isinstance(action, ReloadSystemd):
             timer = replaced(timer, stale=False)
         elif isinstance(action, Remember):
@@ -99,11 +100,11 @@ def applied(state, result, units):
 def test_a_timer_comes_and_goes(plan, state, wanted, absent, units):
     first = plan(state, wanted)
     kinds = [type(one) for one in first.actions if not isinstance(one, Remember)]
-    assert kinds == [Declare, WriteFile, WriteFile, EnableTimer, ReloadSystemd, StartTimer]
+    assert kinds == [Declare, WriteFile, WriteFile, EnableUnit, ReloadSystemd, StartUnit]
     after = applied(state, first, units)
     assert plan(after, wanted).actions == () and {path for path, seen in after.files.found if seen.ours} == set(units)
     gone = plan(after, absent)
-    assert [type(one) for one in gone.actions][:2] == [StopTimer, DisableTimer]
+    assert [type(one) for one in gone.actions][:2] == [StopUnit, DisableUnit]
     left = applied(after, gone, units)
     assert left.declared == {} and not any(seen.ours for dummy, seen in left.files.found)
     assert plan(left, absent).actions == () and plan(state, absent).actions == ()
@@ -113,7 +114,7 @@ def test_a_timer_comes_and_goes(plan, state, wanted, absent, units):
 
 
 SEEN = st.sampled_from((Seen(), Seen("file", MARKER + "\nold\n", 0o644), Seen("file", "mine\n", 0o600), Seen("other")))
-TIMERS = st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
+TIMERS = st.builds(TimerState, st.just(True), st.booleans(), st.booleans(), st.booleans())
 
 
 @given(
@@ -149,7 +150,7 @@ def test_a_lease_that_is_over_is_refused_unless_it_is_in_force_here():
     late = replaced(LEASED, now=END)
     refused = lease_plan(late, LEASE)
     assert refused.actions == () and "it is over already" in str(refused.refusals[0])
-    ended = replaced(applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.units), now=END + 1)
+    ended = replaced(applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.paths), now=END + 1)
     for until in (UNTIL, "2040-12-01T19:00+01:00"):
         told = lease_plan(ended, replaced(LEASE, until=until))
         assert told.actions == () and told.refusals == () and "the lease ended at 2040-12-01" in told.notes[0]
@@ -163,7 +164,7 @@ def test_a_machine_that_cannot_be_told_apart_is_told_that_nothing_will_be_reset(
 
 def test_without_a_time_there_is_no_lease_and_one_that_was_there_goes():
     assert "no lease is wanted" in lease_plan(LEASED, node_lease.Desired()).skipped
-    before = applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.units)
+    before = applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.paths)
     before = replaced(before, memory=replaced(before.memory, reserved="r", phase=Phase.ENDED), motd=True)
     gone = lease_plan(before, node_lease.Desired())
     assert EndReservation("r") in gone.actions and Forget() in gone.actions and RemoveFile(MOTD) in gone.actions
@@ -175,7 +176,7 @@ def test_without_a_time_there_is_no_lease_and_one_that_was_there_goes():
 
 def test_the_note_that_the_machine_runs_under_it_comes_before_the_timer():
     kinds = [type(one) for one in lease_plan(LEASED, LEASE).actions]
-    assert kinds.index(Remember) < kinds.index(Declare) < kinds.index(StartTimer)
+    assert kinds.index(Remember) < kinds.index(Declare) < kinds.index(StartUnit)
 
 
 @pytest.mark.parametrize("text", [cleanup_service(), lease_service()], ids=["cleanup", "node_lease"])

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import (
-    EnableUnit,
-    ReloadSystemd,
-    WriteUnit,
-)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import RemoveFile
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import as_section, of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import WriteUnit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.units import (
+    EnableUnit,
+    ReloadSystemd,
+    StartUnit,
+    StopUnit,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import memory
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events import RESOURCE
@@ -25,15 +28,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.cloud_events.types import (
     UNIT,
-    RemoveState,
-    StartService,
     State,
-    StopService,
 )
 
 AZURE = State(azure=True, running=True)
 DONE = State(
-    unit=boot_unit.Seen(text=UNIT.text(), enabled=True),
+    unit=boot_unit.BootUnitState(text=UNIT.text(), enabled=True),
     declared=dict(as_section(Settings, Desired()), provider="azure"),
     azure=True,
     running=True,
@@ -46,10 +46,10 @@ def kinds(state, desired):
 
 
 def test_a_machine_of_azure_gets_the_service():
-    assert kinds(AZURE, Desired()) == [Declare, WriteUnit, EnableUnit, ReloadSystemd, StartService]
+    assert kinds(AZURE, Desired()) == [Declare, WriteUnit, EnableUnit, ReloadSystemd, StartUnit]
     assert kinds(DONE, Desired()) == []
     # In an image nothing runs.
-    assert StartService not in kinds(replaced(AZURE, running=False), Desired())
+    assert StartUnit not in kinds(replaced(AZURE, running=False), Desired())
 
 
 def test_what_is_declared_is_what_the_service_reads():
@@ -80,24 +80,24 @@ def test_any_other_machine_has_nothing_of_it_unless_asked():
     assert "no virtual machine of Azure" in plan(elsewhere, Desired()).skipped
     assert plan(elsewhere, Desired(provider="none")).skipped
     for desired in (Desired(provider="azure"), Desired(provider="command", command=("/bin/events",))):
-        assert StartService in kinds(elsewhere, desired)
+        assert StartUnit in kinds(elsewhere, desired)
 
 
 def test_an_image_of_azure_that_runs_elsewhere_loses_it():
     moved = replaced(DONE, azure=False, left=(memory.PATH, memory.DAMAGED))
     found = plan(moved, Desired())
-    assert [type(one) for one in found.actions][0] is StopService and found.notes
+    assert [type(one) for one in found.actions][0] is StopUnit and found.notes
 
 
 def test_a_changed_option_needs_no_restart_and_a_changed_unit_does():
     assert kinds(DONE, Desired(lead_minutes=5)) == [Declare]
-    old = replaced(DONE, unit=boot_unit.Seen(text=UNIT.text() + "# older\n", enabled=True))
-    assert kinds(old, Desired()) == [WriteUnit, ReloadSystemd, StartService]
-    assert kinds(replaced(DONE, active=False), Desired()) == [StartService]
+    old = replaced(DONE, unit=boot_unit.BootUnitState(text=UNIT.text() + "# older\n", enabled=True))
+    assert kinds(old, Desired()) == [WriteUnit, ReloadSystemd, StartUnit]
+    assert kinds(replaced(DONE, active=False), Desired()) == [StartUnit]
 
 
 def test_what_is_not_ours_is_refused():
-    foreign = replaced(DONE, unit=boot_unit.Seen(text="[Unit]\n", enabled=True))
+    foreign = replaced(DONE, unit=boot_unit.BootUnitState(text="[Unit]\n", enabled=True))
     assert "is not ours" in str(plan(foreign, Desired()).refusals[0])
     assert kinds(foreign, Desired(present=False)) == [Declare]
     metrics = Desired(textfile="/var/lib/node/x.prom")
@@ -108,14 +108,14 @@ def test_absent_takes_all_of_it_and_tells_of_a_drain():
     state = replaced(DONE, left=(memory.PATH, memory.DAMAGED), metrics=("/m/x.prom",), drained=("e1",))
     found = plan(state, Desired(present=False))
     kept = [type(one) for one in found.actions]
-    assert kept[0] is StopService and kept[-1] is Declare and kept.count(RemoveState) == 3
+    assert kept[0] is StopUnit and kept[-1] is Declare and kept.count(RemoveFile) == 3
     assert "drained for events (e1)" in found.notes[0]
     assert plan(State(), Desired(present=False)).actions == ()
 
 
 def test_metrics_that_go_elsewhere_leave_nothing():
     state = replaced(DONE, metrics=("/m/old.prom",))
-    assert RemoveState("/m/old.prom") in plan(state, Desired(textfile="/m/new.prom")).actions
+    assert RemoveFile("/m/old.prom") in plan(state, Desired(textfile="/m/new.prom")).actions
 
 
 def test_the_unit_waits_for_nothing_that_waits_for_it():

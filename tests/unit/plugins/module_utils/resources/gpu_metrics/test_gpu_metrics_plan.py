@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
@@ -23,12 +23,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit import (
-    DisableTimer,
-    EnableTimer,
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.timer import TimerState
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.units import (
+    DisableUnit,
+    EnableUnit,
     ReloadSystemd,
-    StartTimer,
-    StopTimer,
+    StartUnit,
+    StopUnit,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import dcgm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics import texts
@@ -37,10 +38,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_m
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_metrics.types import (
     EXPORTERS,
-    SERVICE,
     TABLE,
-    TIMER,
     TMPFILES,
+    UNIT,
     Exporter,
     StartExporter,
     State,
@@ -49,8 +49,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_m
 PROM = "/var/lib/prometheus/node-exporter/gpu_node_gpus.prom"
 OWNERS = "/var/lib/prometheus/node-exporter/gpu_node_jobs.prom"
 DROP_IN = texts.drop_in_path(EXPORTERS[0])
-UNITS = (timer_unit.path(SERVICE), timer_unit.path(TIMER))
-HERE = timer_unit.Seen(running=True)
+UNITS = UNIT.paths
+HERE = TimerState(running=True)
 NODE = State(timer=HERE, textfile=PROM, folder=Folder("/var/lib/prometheus/node-exporter"))
 EXPORTER = Exporter(EXPORTERS[0], "/usr/bin/dcgm-exporter", active=True, enabled=True)
 WITH_DCGM = replaced(NODE, exporter=EXPORTER)
@@ -67,10 +67,10 @@ def applied(state, result):
     for action in result.actions:
         if isinstance(action, Declare):
             declared = dict(action.content or {})
-        elif isinstance(action, (EnableTimer, DisableTimer)):
-            timer = replaced(timer, enabled=isinstance(action, EnableTimer))
-        elif isinstance(action, (StartTimer, StopTimer)):
-            timer = replaced(timer, active=isinstance(action, StartTimer))
+        elif isinstance(action, (EnableUnit, DisableUnit)):
+            timer = replaced(timer, enabled=isinstance(action, EnableUnit))
+        elif isinstance(action, (StartUnit, StopUnit)):
+            timer = replaced(timer, active=isinstance(action, StartUnit))
         elif isinstance(action, ReloadSystemd):
             timer, exporter = replaced(timer, stale=False), replaced(exporter, stale=False)
         elif isinstance(action, StartExporter):
@@ -100,7 +100,7 @@ def ours(state):
 
 def test_without_dcgm_a_timer_writes_a_file():
     first = plan(NODE, Desired())
-    assert kinds(first) == [Declare, WriteFile, WriteFile, EnableTimer, ReloadSystemd, StartTimer] and not first.notes
+    assert kinds(first) == [Declare, WriteFile, WriteFile, EnableUnit, ReloadSystemd, StartUnit] and not first.notes
     after = applied(NODE, first)
     assert after.declared["source"] == "nvml" and after.declared["textfile"] == PROM
     assert after.declared["interval_seconds"] == 30
@@ -126,7 +126,7 @@ def test_who_told_before_tells_no_more():
     ours_first = applied(NODE, plan(NODE, Desired()))
     with_both = replaced(ours_first, exporter=EXPORTER)
     now = plan(with_both, Desired())
-    assert {StopTimer, DisableTimer, RemoveFile, StartExporter} <= set(kinds(now))
+    assert {StopUnit, DisableUnit, RemoveFile, StartExporter} <= set(kinds(now))
     assert ours(applied(with_both, now)) == {TABLE, DROP_IN}
     theirs_first = applied(WITH_DCGM, plan(WITH_DCGM, Desired()))
     back = plan(theirs_first, Desired(source="nvml"))
@@ -296,8 +296,8 @@ STATES = st.builds(
         Files,
         found=st.tuples(*[SEEN] * 5).map(lambda five: tuple(zip((*UNITS, TABLE, DROP_IN, TMPFILES), five))),
     ),
-    timer=st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
-    | st.builds(timer_unit.Seen, st.just(False), st.booleans()),
+    timer=st.builds(TimerState, st.just(True), st.booleans(), st.booleans(), st.booleans())
+    | st.builds(TimerState, st.just(False), st.booleans()),
     exporter=st.just(Exporter())
     | st.builds(
         Exporter,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import Seen
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import BootUnitState
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.types import Entry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import (
     RESOURCE,
@@ -40,7 +40,7 @@ GONE = {"absent": "The PCI bus has no NVIDIA GPU."}
 
 def found(daemon=RUNS, unit=None, raising=None, **state):
     gpus = () if "absent" in state else (a100(),)
-    return Found(state_of(*gpus, **state), daemon, unit or Seen(), raising or Raising())
+    return Found(state_of(*gpus, **state), daemon, unit or BootUnitState(), raising or Raising())
 
 
 def kinds(planned):
@@ -48,7 +48,7 @@ def kinds(planned):
 
 
 def enabled(desired):
-    return Seen(unit_of(desired).text(), None, True, False)
+    return BootUnitState(unit_of(desired).text(), None, True, False)
 
 
 # The boot unit ----------------------------------------------------------------------------------------
@@ -88,9 +88,9 @@ def test_a_machine_without_gpus_gets_no_unit_and_loses_one_that_is_not_wanted():
 
 
 def test_the_unit_of_others_refuses_everything():
-    foreign = Seen("[Service]\nExecStart=/usr/local/sbin/our-own\n")
+    foreign = BootUnitState("[Service]\nExecStart=/usr/local/sbin/our-own\n")
     refused = plan(found(unit=foreign), of(Desired, {}))
-    assert [one.thing for one in refused.refusals] == [boot_unit.FOLDER + "/gpu-node-gpu_settings.service"]
+    assert [one.thing for one in refused.refusals] == [systemd.DIRECTORY + "/gpu-node-gpu_settings.service"]
     left = plan(found(unit=foreign), of(Desired, {"boot_unit": False}))
     assert "is not ours and is left as it is" in left.notes[0] and kinds(left)[0] == "Declare"
 
@@ -167,7 +167,7 @@ def systemctl(tmp_path, monkeypatch):
 def test_what_systemd_tells_of_the_daemon(systemctl, load, file, active, seen):
     log = systemctl(LoadState=load, UnitFileState=file, ActiveState=active)
     assert persistenced.look(systemctl.host) == seen
-    assert log() == ["show --property=LoadState,UnitFileState,ActiveState nvidia-persistenced.service"]
+    assert log() == ["show --property=LoadState,UnitFileState,ActiveState -- nvidia-persistenced.service"]
 
 
 def test_without_systemd_nobody_is_asked(systemctl, tmp_path):
@@ -178,10 +178,10 @@ def test_without_systemd_nobody_is_asked(systemctl, tmp_path):
 def test_it_is_enabled_before_it_is_started_and_a_failure_says_where_to_look(systemctl):
     log = systemctl()
     persistenced.start(systemctl.host, StartPersistenced(True, True), None)
-    assert log() == ["enable nvidia-persistenced.service", "start nvidia-persistenced.service"]
+    assert log() == ["enable -- nvidia-persistenced.service", "start -- nvidia-persistenced.service"]
     log = systemctl()
     persistenced.start(systemctl.host, StartPersistenced(False, True), None)
-    assert log() == ["start nvidia-persistenced.service"]
+    assert log() == ["start -- nvidia-persistenced.service"]
     systemctl(fails="start")
     with pytest.raises(NodeError, match="look at 'journalctl -u nvidia-persistenced.service', or set persistenced to"):
         persistenced.start(systemctl.host, StartPersistenced(False, True), None)

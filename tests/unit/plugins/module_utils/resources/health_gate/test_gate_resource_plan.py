@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
@@ -25,12 +25,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit import (
-    DisableTimer,
-    EnableTimer,
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.timer import TimerState
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.units import (
+    DisableUnit,
+    EnableUnit,
     ReloadSystemd,
-    StartTimer,
-    StopTimer,
+    StartUnit,
+    StopUnit,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import overrules
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
@@ -48,7 +49,7 @@ TEXTFILE = "/var/lib/node_exporter/textfile_collector/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
 TIMER = "/etc/systemd/system/gpu-node-health.timer"
 PROOF = "/etc/systemd/system/gpu-node-health-proof.service"
-BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, timer=timer_unit.Seen(running=True))
+BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, timer=TimerState(running=True))
 DESIRED = Desired(textfile=TEXTFILE)
 ABSENT = dataclasses.replace(DESIRED, present=False)
 
@@ -66,10 +67,10 @@ def applied(state, result):
             declared.pop(action.section, None)
             if action.content is not None:
                 declared[action.section] = dict(action.content)
-        elif isinstance(action, (EnableTimer, DisableTimer)):
-            timer = replaced(timer, enabled=isinstance(action, EnableTimer))
-        elif isinstance(action, (StartTimer, StopTimer)):
-            timer = replaced(timer, active=isinstance(action, StartTimer))
+        elif isinstance(action, (EnableUnit, DisableUnit)):
+            timer = replaced(timer, enabled=isinstance(action, EnableUnit))
+        elif isinstance(action, (StartUnit, StopUnit)):
+            timer = replaced(timer, active=isinstance(action, StartUnit))
         elif isinstance(action, ReloadSystemd):
             timer = replaced(timer, stale=False)
         elif isinstance(action, RemoveFile) and action.path in left:
@@ -149,7 +150,7 @@ def test_folders_that_cannot_be_used_are_refused_and_in_an_image_noted():
     folders = (("textfile", Folder("/m", False)), ("journal_folder", Folder("/run/j", True, "tmpfs", "/run")))
     result = plan(dataclasses.replace(BLANK, folders=folders), DESIRED)
     assert [one.thing for one in result.refusals] == ["health_gate_journal_folder"]
-    noted = plan(dataclasses.replace(BLANK, folders=folders, timer=timer_unit.Seen()), DESIRED)
+    noted = plan(dataclasses.replace(BLANK, folders=folders, timer=TimerState()), DESIRED)
     told = [one.split(":")[0] for one in noted.notes]
     assert noted.actions and told == ["health_gate_textfile", "health_gate_journal_folder"]
     # A folder that is not there costs no node.
@@ -229,15 +230,13 @@ def test_the_agent_of_cyclecloud_is_found_where_its_installer_puts_it(tmp_path):
 @pytest.mark.parametrize("path", [SERVICE, TIMER, PROGRAM, TEXTFILE])
 @pytest.mark.parametrize("seen", [Seen("file", "mine\n", 0o644), Seen("link", MARKER), Seen("other")])
 def test_what_is_of_others_is_never_touched(path, seen):
-    state = dataclasses.replace(
-        BLANK, files=Files(found=((path, seen),)), timer=timer_unit.Seen(enabled=True, active=True)
-    )
+    state = dataclasses.replace(BLANK, files=Files(found=((path, seen),)), timer=TimerState(enabled=True, active=True))
     refused = plan(state, DESIRED)
     assert refused.refusals[0].thing == path and refused.actions == ()
     gone = plan(state, ABSENT)
     assert "remove " + path not in described(gone) and any(path in note for note in gone.notes)
     if path in (SERVICE, TIMER):
-        assert not any(isinstance(one, (StopTimer, DisableTimer)) for one in gone.actions)
+        assert not any(isinstance(one, (StopUnit, DisableUnit)) for one in gone.actions)
 
 
 def test_a_slurmd_without_slurm_conf_is_reported_and_not_the_missing_line():
@@ -301,8 +300,8 @@ STATES = st.builds(
     slurmd=st.booleans(),
     program=st.sampled_from((None, PROGRAM, "/usr/sbin/nhc")),
     # systemd tells of a timer only where it runs.
-    timer=st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
-    | st.builds(timer_unit.Seen, st.just(False), st.booleans()),
+    timer=st.builds(TimerState, st.just(True), st.booleans(), st.booleans(), st.booleans())
+    | st.builds(TimerState, st.just(False), st.booleans()),
     left=st.sampled_from(((), ("/var/lib/gpu_node/health/verdict.json",))),
     drained=st.booleans(),
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, List
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Action, NodeError, Plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd import boot_unit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.observe import _clients
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig.types import (
@@ -35,11 +35,11 @@ REMOVE = ["RemoveUnit", "ReloadSystemd"]
 
 
 ASK = {"layouts": [layout("3g")]}
-NONE = boot_unit.Seen()
-THERE = boot_unit.Seen(text=mig_layout.unit_of(wish(**ASK)).text(), enabled=True)
+NONE = boot_unit.BootUnitState()
+THERE = boot_unit.BootUnitState(text=mig_layout.unit_of(wish(**ASK)).text(), enabled=True)
 
 
-def steps(seen: State, unit: boot_unit.Seen, **given: Any) -> List[str]:
+def steps(seen: State, unit: boot_unit.BootUnitState, **given: Any) -> List[str]:
     return kinds(mig_layout.plan(mig_layout.Found(seen, unit), wish(**given)))
 
 

@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaratio
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.units import ReloadSystemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import (
     Desired,
     State,
@@ -38,7 +39,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.
     KeepAside,
     Peermem,
     PutBack,
-    ReloadSystemd,
     SetSysctl,
     Slurmd,
 )

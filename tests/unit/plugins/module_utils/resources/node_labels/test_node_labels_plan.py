@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.main import parser
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
@@ -27,12 +27,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit import (
-    DisableTimer,
-    EnableTimer,
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.timer import TimerState
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.units import (
+    DisableUnit,
+    EnableUnit,
     ReloadSystemd,
-    StartTimer,
-    StopTimer,
+    StartUnit,
+    StopUnit,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.labels import settings, sharing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_labels import texts
@@ -42,7 +43,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_
 
 FILE = settings.FOLDER + "/trainyard"
 GFD = settings.FOLDER + "/gfd"
-NODE = State(timer=timer_unit.Seen(running=True), file=FILE, folder=Folder(settings.FOLDER))
+NODE = State(timer=TimerState(running=True), file=FILE, folder=Folder(settings.FOLDER))
 ABSENT = Desired(present=False)
 
 
@@ -56,15 +57,15 @@ def applied(state, result):
     for action in result.actions:
         if isinstance(action, Declare):
             declared = dict(action.content or {})
-        elif isinstance(action, (EnableTimer, DisableTimer)):
-            timer = replaced(timer, enabled=isinstance(action, EnableTimer))
-        elif isinstance(action, (StartTimer, StopTimer)):
-            timer = replaced(timer, active=isinstance(action, StartTimer))
+        elif isinstance(action, (EnableUnit, DisableUnit)):
+            timer = replaced(timer, enabled=isinstance(action, EnableUnit))
+        elif isinstance(action, (StartUnit, StopUnit)):
+            timer = replaced(timer, active=isinstance(action, StartUnit))
         elif isinstance(action, ReloadSystemd):
             timer = replaced(timer, stale=False)
         elif isinstance(action, RemoveFile) and action.path in left:
             left.remove(action.path)
-    rest = [one for one in result.actions if isinstance(one, (WriteFile, RemoveFile)) and one.path in UNIT.units]
+    rest = [one for one in result.actions if isinstance(one, (WriteFile, RemoveFile)) and one.path in UNIT.paths]
     former, made = named(declared)
     if declared.get("file") and timer.active:
         left = list(dict.fromkeys([*left, declared["file"]]))  # the timer writes it
@@ -78,12 +79,12 @@ def ours(state):
 
 def test_a_timer_writes_the_labels_and_takes_them_away_with_it():
     first = plan(NODE, Desired())
-    assert kinds(first) == [Declare, WriteFile, WriteFile, EnableTimer, ReloadSystemd, StartTimer] and not first.notes
+    assert kinds(first) == [Declare, WriteFile, WriteFile, EnableUnit, ReloadSystemd, StartUnit] and not first.notes
     after = applied(NODE, first)
-    assert after.declared["file"] == FILE and ours(after) == {*UNIT.units, FILE}
+    assert after.declared["file"] == FILE and ours(after) == {*UNIT.paths, FILE}
     assert plan(after, Desired()).actions == ()
     gone = plan(after, ABSENT)
-    assert kinds(gone)[:2] == [StopTimer, DisableTimer]
+    assert kinds(gone)[:2] == [StopUnit, DisableUnit]
     assert ours(applied(after, gone)) == set() and applied(after, gone).declared == {}
     assert plan(applied(after, gone), ABSENT).actions == ()
 
@@ -101,7 +102,7 @@ def test_another_file_takes_the_old_one_away_and_a_folder_that_lacks_is_told():
     moved = replaced(before, file="/srv/x", folder=Folder("/srv", there=False))
     now = plan(moved, Desired(file="/srv/x"))
     assert RemoveFile(FILE) in now.actions and "there is no folder /srv" in now.notes[0]
-    assert StartTimer in kinds(now)
+    assert StartUnit in kinds(now)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_another_file_takes_the_old_one_away_and_a_folder_that_lacks_is_told():
         (replaced(NODE, foreign=True), Desired(), "it is there and is not ours"),
         (replaced(NODE, gate=FILE), Desired(), "the labels of the health gate go there"),
         (replaced(NODE, gfd=GFD), Desired(gfd=True), "GPU feature discovery has its file there"),
-        (replaced(NODE, files=Files(found=((UNIT.units[0], Seen("file", "x\n", 0o644)),))), Desired(), "is not ours"),
+        (replaced(NODE, files=Files(found=((UNIT.paths[0], Seen("file", "x\n", 0o644)),))), Desired(), "is not ours"),
     ],
 )
 def test_what_others_write_is_refused(state, desired, sentence):
@@ -179,9 +180,9 @@ def test_what_can_be_is_taken(file):
 SEEN = st.sampled_from((Seen(), Seen("file", MARKER + "\nold\n", 0o644), Seen("file", "mine\n", 0o600), Seen("other")))
 STATES = st.builds(
     State,
-    files=st.builds(Files, found=st.tuples(SEEN, SEEN).map(lambda both: tuple(zip(UNIT.units, both)))),
-    timer=st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
-    | st.builds(timer_unit.Seen, st.just(False), st.booleans()),
+    files=st.builds(Files, found=st.tuples(SEEN, SEEN).map(lambda both: tuple(zip(UNIT.paths, both)))),
+    timer=st.builds(TimerState, st.just(True), st.booleans(), st.booleans(), st.booleans())
+    | st.builds(TimerState, st.just(False), st.booleans()),
     file=st.sampled_from(("", FILE)),
     foreign=st.booleans(),
     left=st.sampled_from(((), (FILE,), ("/srv/old",))),

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import BootUnitState
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
@@ -30,7 +30,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types imp
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import MODEL, Drive, Machine
 
-NO_UNIT = Seen()
+NO_UNIT = BootUnitState()
 IDENTITY = Identity("d" * 32, "e" * 32)
 BOTH = ("mdadm", "mkfs.xfs")
 BUILD = ["WriteRecord", "CreateArray", "MakeFilesystem", "WriteRecord"]
@@ -51,7 +51,7 @@ def found(machine, missing=(), unit=NO_UNIT):
 
 
 def enabled(desired):
-    return Seen(unit_of(desired).text(), None, True, False)
+    return BootUnitState(unit_of(desired).text(), None, True, False)
 
 
 def kinds(planned):
@@ -73,7 +73,7 @@ class Node:
 
     def found(self, desired):
         text = self.unit.get("text")
-        return found(self.machine, self.missing, Seen(text, None, self.unit.get("enabled", False), False))
+        return found(self.machine, self.missing, BootUnitState(text, None, self.unit.get("enabled", False), False))
 
     def apply(self, action):
         kind = type(action).__name__
@@ -179,7 +179,7 @@ def test_no_unit_is_wanted_and_one_that_is_there_goes_also_where_there_are_no_di
 
 
 def test_a_unit_of_somebody_stops_what_is_to_be_there_and_not_an_undo(tmp_path):
-    masked = Seen(None, "/dev/null")
+    masked = BootUnitState(None, "/dev/null")
     planned = plan(found(blank(2), (), masked), wanted())
     assert "it is masked" in str(planned.refusals[0]) and not planned.actions
     node = Node(blank(2))

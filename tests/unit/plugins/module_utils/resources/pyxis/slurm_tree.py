@@ -39,7 +39,7 @@ PROGRAMS = {
     # Each start is another one.
     "awk '{{$22 += 1}} 1' {0}/fresh-stat > {0}/proc/4242/stat; cp {0}/proc/4242/stat {0}/fresh-stat",
 }
-FOLDER = ("etc/slurm", "proc/4242", "usr/bin", "usr/include/slurm")
+FOLDER = ("etc/slurm", "proc/4242", "run/systemd/system", "usr/bin", "usr/include/slurm")
 
 
 class SlurmTree:

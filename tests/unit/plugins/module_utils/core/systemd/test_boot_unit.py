@@ -8,26 +8,23 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import shutil
-import subprocess
 from typing import Tuple
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit, options, unit_name
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options, systemd
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import converge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import (
     BEFORE_UNITS,
-    FOLDER,
-    WANTS,
     BootUnit,
-    Seen,
+    BootUnitState,
     at_boot,
     boot_timeout,
     plan,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import converge
 
 UNIT = BootUnit(
     "raid",
@@ -71,7 +68,7 @@ def host(tmp_path):
     ],
 )
 def test_only_what_is_missing_is_done(text, enabled, stale, expected):
-    assert names(plan(Seen(text, None, enabled, stale), UNIT, True)) == expected
+    assert names(plan(BootUnitState(text, None, enabled, stale), UNIT, True)) == expected
 
 
 def test_every_state_has_a_plan_and_what_is_not_ours_is_never_touched():
@@ -80,7 +77,7 @@ def test_every_state_has_a_plan_and_what_is_not_ours_is_never_touched():
     )
     for text, link, enabled, stale in states:
         for wanted in (True, False):
-            seen = Seen(None if link else text, link, enabled, stale)
+            seen = BootUnitState(None if link else text, link, enabled, stale)
             result = plan(seen, UNIT, wanted)
             if link or text == FOREIGN:
                 assert not result.actions and bool(result.refusals) == wanted
@@ -88,12 +85,12 @@ def test_every_state_has_a_plan_and_what_is_not_ours_is_never_touched():
 
 
 def test_it_is_made_changed_and_removed_and_each_second_run_changes_nothing(host, tmp_path):
-    unit = tmp_path / (FOLDER + "/gpu-node-raid.service").lstrip("/")
-    link = tmp_path / (WANTS + "/gpu-node-raid.service").lstrip("/")
+    unit = tmp_path / (systemd.DIRECTORY + "/gpu-node-raid.service").lstrip("/")
+    link = tmp_path / (systemd.DIRECTORY + "/multi-user.target.wants" + "/gpu-node-raid.service").lstrip("/")
     assert run(host, UNIT, check_mode=True).changed and not unit.exists()
     assert run(host, UNIT).changed and not run(host, UNIT).changed
     assert unit.read_text() == UNIT.text() and unit.stat().st_mode & 0o777 == 0o644
-    assert os.readlink(str(link)) == FOLDER + "/gpu-node-raid.service"
+    assert os.readlink(str(link)) == systemd.DIRECTORY + "/gpu-node-raid.service"
     longer = BootUnit("raid", "Local disks", timeout_seconds=900)
     assert run(host, longer).changed and not run(host, longer).changed
     assert "TimeoutStartSec=900" in unit.read_text() and "Before=" not in unit.read_text()
@@ -114,19 +111,8 @@ def test_it_waits_for_mounts_of_fstab_and_does_not_need_them(host):
     assert run(host, UNIT).changed
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/a", "//a//b/", "/mnt/resource_nvme", "/mnt/a-b/c d", "/.hidden/x", "/ä/@%\\x2d", "/a/.b", "/a;b\n"]
-)
-def test_units_of_places_are_named_as_systemd_names_them(path):
-    tool = shutil.which("systemd-escape")
-    if tool is None:
-        pytest.skip("needs systemd-escape on this machine")
-    done = subprocess.run([tool, "--path", "--suffix=mount", path], stdout=subprocess.PIPE, check=True)
-    assert unit_name.of_path(path, "mount") == done.stdout.decode()[:-1]
-
-
 def test_a_masked_unit_is_the_administrators_word(host, tmp_path):
-    unit = tmp_path / (FOLDER + "/gpu-node-raid.service").lstrip("/")
+    unit = tmp_path / (systemd.DIRECTORY + "/gpu-node-raid.service").lstrip("/")
     unit.parent.mkdir(parents=True)
     unit.symlink_to("/dev/null")
     with pytest.raises(Refused, match=r"it is masked; run 'systemctl unmask gpu-node-raid.service', or ask for no"):
@@ -135,7 +121,7 @@ def test_a_masked_unit_is_the_administrators_word(host, tmp_path):
 
 
 def test_the_unit_of_somebody_else_is_left_and_named(host, tmp_path):
-    unit = tmp_path / (FOLDER + "/gpu-node-raid.service").lstrip("/")
+    unit = tmp_path / (systemd.DIRECTORY + "/gpu-node-raid.service").lstrip("/")
     unit.parent.mkdir(parents=True)
     unit.write_text(FOREIGN)
     with pytest.raises(Refused, match=r"gpu-node-raid.service: it is there and is not ours; move it away"):
@@ -173,7 +159,7 @@ def test_diff_mode_shows_the_unit_before_and_after(host):
     seen = boot_unit.look(host, UNIT)
     assert boot_unit.text(seen, UNIT) == ""
     written = boot_unit.text(seen, UNIT, plan(seen, UNIT, True).actions)
-    assert written == "==> {0}/gpu-node-raid.service <==\n{1}".format(FOLDER, UNIT.text())
+    assert written == "==> {0}/gpu-node-raid.service <==\n{1}".format(systemd.DIRECTORY, UNIT.text())
     run(host)
     seen = boot_unit.look(host, UNIT)
     assert boot_unit.text(seen, UNIT) == written

@@ -126,7 +126,7 @@ def describe(
         epilog=(parser.epilog or "").strip("\n"),
         arguments=tuple(_argument(action, known or {}) for action in parser._actions if action not in inner),
         commands=tuple(commands),
-        runs=not inner or parser.get_default("function") is not None,
+        runs=not any(action.required for action in inner),
     )
 
 

@@ -16,7 +16,25 @@ from ..core.host import Host
 from ..core.options import described
 from ..core.registry import AT_BOOT
 from ..core.resource import NodeError
-from .status import DONE, NOT_DONE
+from .exit_status import DONE, NOT_DONE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Put the scratch and the GPUs' settings in force again, as the boot units do."
+    parser.add_argument("what", nargs="?", choices=["all", *AT_BOOT], default="all")
+    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    """A failure of one resource does not keep the others from being applied."""
+    names = list(AT_BOOT) if arguments.what == "all" else [arguments.what]
+    results = [_one(host, name, arguments.check) for name in names]
+    if arguments.json:
+        print(json.dumps({"check": arguments.check, "resources": results}, indent=2, sort_keys=True))
+    else:
+        for result in results:
+            _print(result, arguments.check)
+    return NOT_DONE if any(result["status"] == "failed" for result in results) else DONE
 
 
 def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
@@ -60,18 +78,6 @@ def _converged(host: Host, name: str) -> List[str]:
     if part.get("failed"):
         return ["{0}: {1}".format(name, part["msg"])]
     return ["{0}: {1}".format(name, action["description"]) for action in part["actions"]]
-
-
-def run(host: Host, arguments: argparse.Namespace) -> int:
-    """A failure of one resource does not keep the others from being applied."""
-    names = list(AT_BOOT) if arguments.what == "all" else [arguments.what]
-    results = [_one(host, name, arguments.check) for name in names]
-    if arguments.json:
-        print(json.dumps({"check": arguments.check, "resources": results}, indent=2, sort_keys=True))
-    else:
-        for result in results:
-            _print(result, arguments.check)
-    return NOT_DONE if any(result["status"] == "failed" for result in results) else DONE
 
 
 def _print(result: Dict[str, Any], check_mode: bool) -> None:

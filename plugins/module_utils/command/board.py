@@ -23,8 +23,8 @@ from ..core.child import die_with_parent
 from ..core.host import Host
 from ..core.machine import whole_name
 from ..core.resource import Misuse, NodeError, printable
-from .status import DONE
-from .table import print_json
+from .exit_status import DONE
+from .output import print_json
 
 LOOPBACK = "127.0.0.1"
 # With its libraries on a network file system it takes a while to start.
@@ -34,6 +34,31 @@ _TABLE, _LISTENS = "/proc/net/tcp", "0A"
 _TRIES = 3
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HOST = r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]{1,5})?"
+LOCAL_PORT = 6006
+DETAILS = """It starts the TensorBoard of the environment that is active, for the loopback
+address only, and stays with it: ^C or the end of the job ends both. TensorBoard
+has no password, so it is never bound to the network. Other users of the same
+node can read it.
+
+exit status: 0 it was ended, 1 it did not start or broke off, 2 wrong use
+
+examples:
+  gpunode board --logdir logs
+  gpunode board --logdir logs --jump login.example.org
+  srun --jobid=4711 --overlap --pty gpunode board --logdir logs
+                                   beside a job that runs
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "TensorBoard on this node's loopback address, with the ssh line to reach it."
+    parser.epilog = DETAILS
+    parser.add_argument("--logdir", metavar="DIR", required=True, help="the folder with the event files")
+    parser.add_argument("--jump", metavar="HOST", help="the machine to go through, as ssh -J takes it")
+    parser.add_argument(
+        "--local-port", type=int, default=LOCAL_PORT, metavar="PORT", help="the port on your machine (default: 6006)"
+    )
+    parser.add_argument("--program", metavar="FILE", help="another TensorBoard than that in PATH")
 
 
 class _Ended(Exception):

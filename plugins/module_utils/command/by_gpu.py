@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar
 
 from ..facts.nvml.identity import ALL, Identity, matches, unknown
 from ..facts.sysfs import format_cpulist
-from .color import painter
+from .output import painter
 
 Gpu = TypeVar("Gpu")
 Failed = TypeVar("Failed")

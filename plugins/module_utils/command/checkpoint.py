@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import os
-import re
-import shlex
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-from ..checkpoints import access, advice, cores, destination, files, measured, store, whole, words, work
+from ..checkpoints import access, cores, destination, files, measured, store, whole, words, work
 from ..checkpoints import get as getting
 from ..checkpoints import plan as planned
 from ..checkpoints import put as putting
@@ -28,22 +25,85 @@ from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.options import of_section
 from ..core.resource import Misuse, NodeError, printable
-from ..facts.sysfs import format_cpulist, parse_cpulist
-from .status import DONE
-from .table import print_json, size, table
+from ..facts.sysfs import parse_cpulist
+from . import checkpoint_plan
+from .arguments import positive
+from .exit_status import DONE
+from .output import print_json, size, table
 
 _WEEK_SECONDS = 7 * 86400.0
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+DETAILS = """What is not given is taken from the declaration (section checkpoint of
+/etc/gpu_node/node.json; role checkpoint). A checkpoint counts when its manifest
+is in the store, which is written last. The same put again goes on with what a
+killed one left. A shared access signature comes from a file, and is on no
+command line.
+
+examples:
+  gpunode checkpoint put step-1000 model-*.pt    copy files, then the manifest
+  gpunode checkpoint put step-1000 DIR --part 0/4
+                                                 one of four nodes
+  gpunode checkpoint put step-1000 DIR --dry-run caps, cores, command lines
+  gpunode checkpoint list                        what is there, and is it whole
+  gpunode checkpoint get latest /scratch/restore
+  gpunode checkpoint plan --bytes 800G --nodes 4 --pause 20
+                                                 how long, and how often
+
+exit status: 0 done; 1 not done, one sentence says why; 2 wrong usage
+"""
 
 
-def put(host: Host, arguments: argparse.Namespace) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Bring checkpoints into a store of blobs and back, by azcopy."
+    parser.epilog = DETAILS
+    commands = parser.add_subparsers(dest="what", metavar="put, get, list or plan", required=True)
+    put = commands.add_parser(
+        "put", help="copy files, then write the manifest", description="Bring a checkpoint into the store."
+    )
+    put.add_argument("name", metavar="NAME", help="name of the checkpoint, such as step-1000")
+    put.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of files")
+    put.add_argument("--part", metavar="I/N", help="this node's part, counted from 0: 0/4 to 3/4 on four nodes")
+    put.add_argument("--keep", type=int, metavar="N", help="then remove whole ones of this run beside the last N")
+    get = commands.add_parser(
+        "get", help="bring a checkpoint back", description="Bring a checkpoint back from the store."
+    )
+    get.add_argument("name", metavar="NAME", help="name of the checkpoint; latest: the newest whole one")
+    get.add_argument("folder", metavar="FOLDER", help="where it goes")
+    get.add_argument("--part", metavar="I/N", help="only what that part wrote")
+    for one in (put, get):
+        one.add_argument("--dry-run", action="store_true", help="tell what would be done; ask the store nothing")
+        one.add_argument("--cpus", metavar="LIST", help="run azcopy on these, such as 40-47; else off the ranks' cores")
+        one.add_argument("--limit", type=float, metavar="SECONDS", help="stop after so long; the same command goes on")
+        one.add_argument(
+            "--metrics", metavar="FILE", help="write figures for the textfile collector, also of a failure"
+        )
+    listing = commands.add_parser(
+        "list", help="the checkpoints in the store", description="Tell which checkpoints are in the store."
+    )
+    for one in (put, get, listing):
+        one.add_argument("--to", dest="destination", metavar="URL", help="the container, or a folder in it")
+        one.add_argument("--sas-file", metavar="FILE", help="file with a shared access signature, of yours alone")
+        one.add_argument("--work", metavar="FOLDER", help="for plans and logs; else the scratch")
+    plan = commands.add_parser(
+        "plan", help="caps, how long a copy takes, how often to write one", description="Tell what a checkpoint costs."
+    )
+    checkpoint_plan.add_arguments(plan)
+    for one in (put, get, plan):
+        one.add_argument("--nodes", type=int, metavar="N", help="nodes that copy to this account at the same time")
+        one.add_argument("--files", dest="at_once", type=int, metavar="N", help="files that each copies at a time")
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    return {"put": _put, "get": _get, "list": _list, "plan": _plan}[arguments.what](host, arguments)
+
+
+def _put(host: Host, arguments: argparse.Namespace) -> int:
     settings = store.named(_settings(host, arguments))
     name = destination.checkpoint_name(arguments.name)
     part = whole.Part() if arguments.part is None else whole.part(arguments.part)
     if name == getting.LATEST:
         reason = "'gpunode checkpoint get {0}' brings the newest one, whatever its name".format(name)
         raise Misuse("checkpoint " + name, reason, "give this one another name")
-    _seconds("--limit", arguments.limit)
+    positive("--limit", arguments.limit)
     keep = settings.keep if arguments.keep is None else arguments.keep
     if keep < 0:
         raise Misuse("option --keep", "{0} is less than 0".format(keep), "give 0 to keep all, or a number")
@@ -52,7 +112,7 @@ def put(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         urls = [destination.joined(settings.destination, name, one.name) for one in sources]
         commands = [words.upload(one.path, url, shape.cap) for one, url in zip(sources, urls)]
-        return _told(arguments, host, settings, shape, found, commands)
+        return checkpoint_plan.dry_run(arguments, host, settings, shape, found, commands)
     rights = "rwcl" + ("d" if keep else "")
     return _run(
         host,
@@ -65,16 +125,16 @@ def put(host: Host, arguments: argparse.Namespace) -> int:
     )
 
 
-def get(host: Host, arguments: argparse.Namespace) -> int:
+def _get(host: Host, arguments: argparse.Namespace) -> int:
     settings = store.named(_settings(host, arguments))
     name = destination.checkpoint_name(arguments.name)
     part = None if arguments.part is None else whole.part(arguments.part)
-    _seconds("--limit", arguments.limit)
+    positive("--limit", arguments.limit)
     found, shape = _shape(host, arguments, settings, settings.files_per_node, settings.egress_gbps)
     if arguments.dry_run:
         url = destination.joined(settings.destination, name, "FILE")
         commands = [words.download(url, arguments.folder + "/FILE", shape.cap)]
-        return _told(arguments, host, settings, shape, found, commands)
+        return checkpoint_plan.dry_run(arguments, host, settings, shape, found, commands)
 
     def act() -> Done:
         opened = _store(host, arguments, settings, shape, found, "rl")
@@ -86,7 +146,7 @@ def get(host: Host, arguments: argparse.Namespace) -> int:
     return _run(host, arguments, "get", act, "checkpoint {0} in {1}".format(name, arguments.folder))
 
 
-def listing(host: Host, arguments: argparse.Namespace) -> int:
+def _list(host: Host, arguments: argparse.Namespace) -> int:
     settings = store.named(_settings(host, arguments))
     shape = planned.shape(settings, cores.Cores(1, 1), 1, settings.account_ingress_gbps)
     every = whole.checkpoints(_store(host, arguments, settings, shape, cores.Cores(1, 1), "rl").listing())
@@ -105,53 +165,11 @@ def listing(host: Host, arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def plan(host: Host, arguments: argparse.Namespace) -> int:
+def _plan(host: Host, arguments: argparse.Namespace) -> int:
     settings = _settings(host, arguments)
-    total = _bytes(arguments.bytes)
     nothing = argparse.Namespace(cpus=None)
     dummy, shape = _shape(host, nothing, settings, settings.files_per_node, settings.account_ingress_gbps)
-    rate = shape.cap * shape.at_once
-    hours = advice.NODE_MTBF_HOURS if arguments.node_mtbf is None else arguments.node_mtbf
-    for option in ("pause", "interval"):
-        _seconds("--" + option, getattr(arguments, option))
-    told = advice.advise(total / settings.nodes, rate, settings.nodes, hours, arguments.pause, arguments.interval)
-    content: Dict[str, Any] = {
-        "nodes": settings.nodes,
-        "files_per_node": shape.at_once,
-        "cap_mbps": shape.cap,
-        "total_gbps": shape.total_gbps,
-        "connections": shape.connections,
-        "threads": shape.threads,
-        "copy_seconds": round(told.copy_seconds, 1),
-        "stop_seconds": round(told.stop_seconds, 1),
-        "job_mtbf_hours": round(told.job_mtbf_seconds / 3600, 1),
-        "best_interval_seconds": round(told.best_seconds),
-        "lost_percent_at_best": round(told.least_percent, 2),
-        "interval_seconds": told.interval_seconds,
-        "lost_percent": None if told.lost_percent is None else round(told.lost_percent, 2),
-        "warning": told.warning,
-    }
-    if arguments.json:
-        print_json(content)
-        return DONE
-    source = advice.NODE_MTBF_SOURCE if arguments.node_mtbf is None else "--node-mtbf"
-    rows = [
-        ("cap of each file", "{0} Mb/s, {1} at a time on {2} node(s)".format(shape.cap, shape.at_once, settings.nodes)),
-        ("together", "{0:g} of {1:g} Gb/s".format(shape.total_gbps, settings.account_ingress_gbps)),
-        ("azcopy", "{0} requests, {1} core(s) each".format(shape.connections, shape.threads)),
-        ("copy", "{0} in {1}".format(size(int(total)), _time(told.copy_seconds))),
-        ("training stops", _time(told.stop_seconds)),
-        ("a failure of the job", "each {0} in the mean".format(_time(told.job_mtbf_seconds))),
-        ("", source),
-        ("best interval", "{0}: {1:.2f} % of the time is lost".format(_time(told.best_seconds), told.least_percent)),
-    ]
-    if told.interval_seconds is not None and told.lost_percent is not None:
-        rows.append(("interval now", "{0}: {1:.2f} %".format(_time(told.interval_seconds), told.lost_percent)))
-    width = max(len(row[0]) for row in rows) + 2
-    print("\n".join((name.ljust(width) + text).rstrip() for name, text in rows))
-    if told.warning:
-        _tell(told.warning)
-    return DONE
+    return checkpoint_plan.run(arguments, settings, shape)
 
 
 # What they share ----------------------------------------------------------------------------------------
@@ -256,53 +274,9 @@ def _ended(number: int, dummy: object) -> None:
     )
 
 
-def _told(
-    arguments: argparse.Namespace,
-    host: Host,
-    settings: Settings,
-    shape: planned.Shape,
-    found: cores.Cores,
-    commands: List[Tuple[words.Word, ...]],
-) -> int:
-    """What would be done, for a person or a program."""
-    place = work.Work(work.place(host, settings.work_folder, os.geteuid()))
-    environment = {**place.environment(), **planned.environment(shape), **dict(access.public(settings))}
-    lines = [" ".join(shlex.quote(one) for one in ["azcopy", *words.shown(each)]) for each in commands]
-    if arguments.json:
-        cpus = None if found.cpus is None else format_cpulist(found.cpus)
-        print_json({"cap_mbps": shape.cap, "cpus": cpus, "environment": environment, "commands": lines})
-        return DONE
-    print("{0} file(s), {1} at a time, each with at most {2} Mb/s".format(len(lines), shape.at_once, shape.cap))
-    cpus = "" if found.cpus is None else "CPUs {0}: ".format(format_cpulist(found.cpus))
-    print("cores: {0}{1}".format(cpus, found.how))
-    print("\n".join("{0}={1}".format(name, shlex.quote(value)) for name, value in sorted(environment.items())))
-    print("\n".join(lines))
-    return DONE
-
-
 def _tell(text: str) -> None:
     print("gpunode: {0}".format(printable(text)), file=sys.stderr, flush=True)
 
 
 def _lack(one: whole.Checkpoint) -> str:
     return "{0} of {1} parts".format(len(one.parts), one.of) if one.of else "no manifest"
-
-
-def _bytes(text: str) -> float:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not found:
-        raise Misuse("option --bytes", "{0!r} is no size".format(text), "write one as in 800G or 1.5T")
-    return float(found.group(1)) * _UNITS[found.group(2).upper()]
-
-
-def _seconds(option: str, value: Optional[float]) -> None:
-    """:raises Misuse: it is given, and no length of time."""
-    if value is not None and not 0 < value < math.inf:
-        raise Misuse("option " + option, "{0:g} s is no length of time".format(value), "give a finite number above 0")
-
-
-def _time(seconds: float) -> str:
-    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length:
-            return "{0:.1f} {1}".format(seconds / length, unit)
-    return "{0:.1f} s".format(seconds)

@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ..core.host import Host
-from ..core.resource import Action, NodeError, Refusal, Refused, Unfinished
+from ..core.resource import NodeError, Refusal, Refused, Unfinished
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from ..gpus.settings import clocks as rules
 from ..gpus.settings import clocks_session
@@ -30,20 +29,72 @@ from ..gpus.settings.types import (
     State,
 )
 from ..gpus.settings.wish import Wish
-from . import by_gpu
-from .color import painter
-from .gpu_argument import selectors as selectors_of
-from .status import DONE, NOT_DONE
-from .table import print_json, table, wrapped
+from . import by_gpu, clocks_lines
+from .arguments import add_gpu, gpu_selectors
+from .clocks_lines import NOT_KNOWN
+from .exit_status import DONE, NOT_DONE
+from .output import print_json
 
-NOT_KNOWN = "not known"
-HEAD = ("GPU", "ADDRESS", "NOW", "HELD AT", "BY", "DEFAULT", "MAXIMUM")
+TEMPORARY = """Temporary: nothing is declared. A reboot, a reload of the driver or
+'gpunode clocks reset' ends it, and 'gpunode apply gpu_settings' brings back
+what was declared for this node. Only the GPUs named by --gpu are touched, so
+two jobs on one node do not undo each other's clocks.
+"""
+
+EXAMPLES = """examples:
+  gpunode clocks list                 now, held at, by default, and at most
+  gpunode clocks max                  all GPUs at their highest clocks
+  gpunode clocks max --gpu 0,1        these two only, as for a job that has them
+  gpunode clocks reset --gpu 0,1      these two back to the driver's default
+  gpunode clocks set --graphics 1095  all GPUs at this graphics clock
+"""
 
 
-def show(host: Host, arguments: argparse.Namespace) -> int:
+def _whole(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise ValueError
+    return number
+
+
+_whole.__name__ = "clock in MHz"  # argparse: "invalid clock in MHz value"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show the clocks of the GPUs, or set them for now."
+    parser.epilog = EXAMPLES + "\n" + TEMPORARY
+    commands = parser.add_subparsers(dest="what", metavar="ACTION", required=True)
+    for name, summary in (
+        ("list", "clocks of each GPU: now, held at, default and maximum"),
+        ("max", "hold the graphics and memory clock at their maximum (temporary)"),
+        ("reset", "return the clocks to the driver's default (temporary)"),
+        ("set", "hold the clocks at these values (temporary)"),
+    ):
+        one = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog=None if name == "list" else TEMPORARY,
+        )
+        add_gpu(one)
+        if name == "set":
+            one.add_argument(
+                "--graphics", type=_whole, metavar="MHZ", required=True, help="graphics (SM) clock to hold"
+            )
+            one.add_argument("--memory", type=_whole, metavar="MHZ", help="memory clock to hold; left alone without it")
+            one.add_argument("--snap", action="store_true", help="take the nearest supported clock instead of refusing")
+        if name != "list":
+            one.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    return _show(host, arguments) if arguments.what == "list" else _change(host, arguments)
+
+
+def _show(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU does not answer, so that scripts notice."""
     state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
-    selectors = selectors_of(arguments.gpu)
+    selectors = gpu_selectors(arguments.gpu)
     gpus, failed = by_gpu.selected(state.gpus, state.failed, selectors)
     rows = [row(state, gpu) for gpu in gpus]
     if arguments.json:
@@ -52,14 +103,14 @@ def show(host: Host, arguments: argparse.Namespace) -> int:
     if state.absent is not None:
         print(state.absent)
     if rows:
-        _print_table(rows)
+        clocks_lines.print_table(rows)
     by_gpu.print_failed(failed)
     return NOT_DONE if failed else DONE
 
 
-def change(host: Host, arguments: argparse.Namespace) -> int:
+def _change(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU could not be set; the others were set all the same."""
-    selectors = selectors_of(arguments.gpu)
+    selectors = gpu_selectors(arguments.gpu)
     if arguments.what == "set":
         outcome = _set(host, arguments, selectors)
     else:
@@ -80,7 +131,7 @@ def change(host: Host, arguments: argparse.Namespace) -> int:
             }
         )
     else:
-        _print_change(outcome, arguments.check, bool(gpus))
+        clocks_lines.print_change(outcome, arguments.check, bool(gpus))
     return NOT_DONE if outcome.failed else DONE
 
 
@@ -178,88 +229,3 @@ def _held(gpu: Gpu, claim: Optional[ClockClaim], kind: str) -> Tuple[str, Option
     if way == DEFAULT or not lockable:
         return DEFAULT, default, False
     return NOT_KNOWN, None, False
-
-
-# In print ---------------------------------------------------------------------------------------------
-
-
-def _print_table(rows: Sequence[Dict[str, Any]]) -> None:
-    paint = painter(sys.stdout)
-    lines = table(HEAD, [_cells(one) for one in rows])
-    print(paint(lines[0], "strong"))
-    for line, one in zip(lines[1:], rows):
-        print(paint(line, "warning") if _contradicted(one) else line)
-    print(paint("MHz: graphics (SM) + memory", "faint"))
-    notes = []
-    if any(_held_text(one)[1] == NOT_KNOWN for one in rows):
-        notes.append(
-            "not known: NVML cannot tell of a lock, and gpunode set or lifted none since the driver was loaded"
-        )
-    notes += [
-        "GPU {0}: its clock speaks against the lock that was set; 'gpunode clocks max' sets it again".format(
-            one["index"]
-        )
-        for one in rows
-        if _contradicted(one)
-    ]
-    notes += by_gpu.grouped((str(one["index"]), text) for one in rows for text in _overridden(one))
-    for note in notes:
-        print(wrapped("note: " + note))
-
-
-def _overridden(one: Dict[str, Any]) -> List[str]:
-    """Locks that do not show where people look for them: other tools print the application clock, which stays."""
-    told = []
-    for kind in ("graphics", "memory"):
-        clock = one[kind]
-        reads = clock["application_mhz"]
-        if clock["held_by"] == LOCKED and reads is not None and reads == clock["default_mhz"] != clock["held_mhz"]:
-            told.append(
-                "the {0} clock is locked at {1} MHz; the application clock reads its default, {2} MHz, and the lock "
-                "overrides it".format(kind, clock["held_mhz"], reads)
-            )
-    return told
-
-
-def _contradicted(one: Dict[str, Any]) -> bool:
-    return bool(one["graphics"]["contradicted"] or one["memory"]["contradicted"])
-
-
-def _cells(one: Dict[str, Any]) -> List[object]:
-    def pair(key: str) -> Optional[str]:
-        values = [one[kind][key] for kind in ("graphics", "memory")]
-        return None if values == [None, None] else "+".join("-" if mhz is None else str(mhz) for mhz in values)
-
-    held, how = _held_text(one)
-    return [one["index"], one["pci_address"], pair("now_mhz"), held, how, pair("default_mhz"), pair("max_mhz")]
-
-
-def _held_text(one: Dict[str, Any]) -> Tuple[Optional[str], str]:
-    clocks = (one["graphics"], one["memory"])
-    holding = [clock["held_by"] for clock in clocks if clock["held_by"] in (LOCKED, APPLICATION)]
-    if not holding:
-        ways = {clock["held_by"] for clock in clocks}
-        return None, NOT_KNOWN if NOT_KNOWN in ways else DEFAULT
-    told = [clock["held_mhz"] if clock["held_by"] in (LOCKED, APPLICATION, FIXED) else None for clock in clocks]
-    text = "+".join("-" if mhz is None else str(mhz) for mhz in told)
-    return text, "+".join(dict.fromkeys(holding))
-
-
-def _print_change(outcome: clocks_session.Outcome, check_mode: bool, any_gpu: bool) -> None:
-    paint = painter(sys.stdout)
-    if outcome.skipped:
-        print(outcome.skipped)
-    for line in _by_gpu(outcome.actions, "would " if check_mode else ""):
-        print(line)
-    if not outcome.actions and any_gpu and not outcome.skipped:
-        print("as asked already, nothing to do")
-    if outcome.actions and not check_mode:
-        print(paint("until reset, reboot or 'gpunode apply gpu_settings'; nothing was declared", "faint"))
-    for note in by_gpu.grouped(by_gpu.labelled(note) for note in outcome.notes):
-        print(wrapped("note: " + note))
-    by_gpu.print_failed(outcome.failed)
-
-
-def _by_gpu(actions: Sequence[Action], verb: str) -> List[str]:
-    labelled = [by_gpu.labelled(action.describe()) for action in actions]
-    return [wrapped(line) for line in by_gpu.grouped((number, verb + text) for number, text in labelled)]

@@ -11,7 +11,7 @@ from ..core.frozen import frozen
 from ..facts.sysfs import format_cpulist
 from ..facts.topology import Topology
 from ..facts.topology.types import Gpu, Infiniband, Nearest, NumaNode, Nvme
-from .table import size
+from .output import size
 
 
 @frozen

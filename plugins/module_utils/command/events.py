@@ -21,11 +21,32 @@ from ..health.events import ask, memory
 from ..health.events.follow import Follower
 from ..health.events.settings import AZURE, NONE, SECTION, Settings
 from ..health.events.types import Answer, utc
-from .status import DONE, NOT_DONE
-from .table import print_json, table
+from .exit_status import DONE, NOT_DONE
+from .output import print_json, table
 
 _NOBODY = "nobody is asked for events: this is no virtual machine of Azure, and nothing else is declared (cloud_events)"
 _NOTES = 10
+DETAILS = """show    the events that are pending for this node, whether it is drained for
+        them, and what happened lately; changes nothing, and waits a second
+        at most
+once    ask and act once: drain, resume, or leave the node
+follow  the same, again and again; gpu-node-cloud_events.service runs it
+
+examples:
+  gpunode events                what is pending
+  gpunode events --json         the same, for programs
+  gpunode events once           act on it now, as where no service runs
+
+exit status: 0 asked and answered, or nobody is to be asked; 1 no answer, or a
+file of this node that cannot be read
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show what the cloud has announced for this machine, or act on it."
+    parser.epilog = DETAILS
+    parser.add_argument("what", nargs="?", choices=["show", "once", "follow"], default="show")
+    parser.add_argument("--node", metavar="NAME", default="", help="name of this node in slurm.conf")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

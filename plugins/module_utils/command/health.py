@@ -8,18 +8,71 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Tuple
 
 from .. import health
 from ..core.host import Host
-from ..core.resource import Misuse, NodeError
+from ..core.resource import Misuse
 from ..health import formats, registry
 from ..health.course import Show
 from ..health.types import Cost
-from .table import print_json, table
+from .arguments import add_watch
+from .exit_status import LEVEL, add_fail_on, add_forms, add_levels, status_of
+from .output import painter, print_json, table
 
 # Of 80; the names of checks and levels take the others.
 _TITLE_COLUMNS = 42
+DETAILS = """exit status:
+  0  pass     every check that applies was made, and all is well
+  3  warn     look at it when you can
+  4  unknown  something could not be checked, the machine is not known, or no
+              check was made: the declaration cannot be read, or a bug of ours
+  1  fail     this node should take no job
+  2  wrong usage, as a check that there is not
+
+With --fail-on fail a verdict unknown ends with 0, too, and with --fail-on
+unknown a warning does: for an init container, where all but 0 keeps a pod from
+starting.
+
+^C, SIGTERM and SIGHUP end active checks with all that they started, within two
+seconds, without a verdict: 130, 143, 129.
+
+With --nagios and --npd the statuses are those of these programs, and wrong
+usage is unknown: 2 is critical to Nagios. Why no check was made is told in
+the form that was asked for.
+
+examples:
+  gpunode health                    everything that needs no load, in seconds
+  gpunode health --quick            what is worth its milliseconds before a job
+  gpunode health --watch            the same every 30 seconds, until ^C
+  gpunode health --active           measure links, GPUs, scratch, for minutes;
+                                    only on a node without jobs
+  gpunode health --active --seconds 60
+                                    the same in a minute: what tells most per
+                                    second first; the rest is "not_covered"
+  gpunode health --only 'gpu_*'     some checks; --without leaves some out
+  gpunode health --active --list    all checks, and what a pass of each means
+  gpunode health --format prometheus > gpu_node.prom
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What is wrong with this node, how sure that is, and what to do."
+    parser.epilog = DETAILS
+    add_levels(parser.add_mutually_exclusive_group())
+    parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="only this check; patterns too")
+    parser.add_argument("--without", action="append", default=[], metavar="CHECK", help="leave this check out")
+    parser.add_argument("--all", action="store_true", help="tell what passed as well")
+    parser.add_argument("--list", action="store_true", help="list the checks of this level")
+    parser.add_argument("--record", action="store_true", help="keep counters and verdict (root)")
+    parser.add_argument(
+        "--seconds", type=float, metavar="N", help="time for all active checks; what it does not cover is unknown"
+    )
+    add_fail_on(parser)
+    add_watch(parser, 30)
+    parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")
+    add_forms(parser.add_mutually_exclusive_group(), "format")
+    parser.set_defaults(level=LEVEL)
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -39,9 +92,9 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.watch is not None:
         return _watch(host, arguments, options, form)
     if options.level is Cost.ACTIVE:
-        from . import load  # only for these checks
+        from . import active_progress  # only for these checks
 
-        verdict = load.run(lambda show: _examine(host, arguments, options, show), form == "text")
+        verdict = active_progress.run(lambda show: _examine(host, arguments, options, show), form == "text")
         if isinstance(verdict, int):
             return verdict
     else:
@@ -50,11 +103,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         print(_text(verdict, arguments.all))
     else:
         print(formats.render(form, verdict), end="")
-    return _status(verdict, arguments.fail_on, formats.exit_status(form, verdict))
-
-
-def _status(verdict: health.Verdict, fail_on: Optional[str], status: int) -> int:
-    return status if fail_on is None or health.reached(verdict.outcome, fail_on) else 0
+    return status_of(verdict, arguments.fail_on, formats.exit_status(form, verdict))
 
 
 def _examine(host: Host, arguments: argparse.Namespace, options: health.Options, show: Show = None) -> health.Verdict:
@@ -81,17 +130,6 @@ def _watch(host: Host, arguments: argparse.Namespace, options: health.Options, f
     return watch(arguments.watch, draw)
 
 
-def print_undone(form: str, level: str, fail_on: Optional[str], error: NodeError, status: int) -> int:
-    """No verdict could be made: told as one of which nothing is known but this, in the form that was asked for."""
-    verdict = health.undone(_node(Host()), error, Cost(level))
-    print(formats.render(form, verdict), end="")
-    if form in formats.OF_PROGRAMS:
-        status = formats.exit_status(form, verdict)
-    elif form != "json":  # these have no place for a sentence
-        print("gpunode: {0}".format(error), file=sys.stderr)
-    return status if isinstance(error, Misuse) else _status(verdict, fail_on, status)
-
-
 def _node(host: Host) -> str:
     """As Slurm has it, so that silences and the gate mean the same node."""
     from ..slurm import this_node
@@ -101,7 +139,6 @@ def _node(host: Host) -> str:
 
 def _text(verdict: health.Verdict, every: bool) -> str:
     from ..health.formats import text
-    from .color import painter
 
     paint = painter(sys.stdout)
     return "\n".join(paint(line, kind) for kind, line in text.lines(verdict, every))

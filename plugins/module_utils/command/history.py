@@ -20,9 +20,32 @@ from ..health.gate.history import Fault
 from ..health.gate.past import Owed, Past
 from ..health.journal import FAULT, Event
 from ..health.parts import Part
+from .exit_status import DONE, NOT_DONE
+from .output import print_json, table, wrapped
 from .remedy import node_name, told
-from .status import DONE, NOT_DONE
-from .table import print_json, table, wrapped
+
+DETAILS = """What it owes before it takes jobs again, when it was drained and resumed for
+its health, which remedies were tried, and the faults of each GPU, disk, port
+and service, across reboots. It reads files of this node alone and changes
+nothing; 'gpunode health' looks at the node as it is now.
+
+examples:
+  gpunode history                all that this node remembers
+  gpunode history --brief        one line, for many nodes side by side
+  gpunode history --json         the same for programs
+
+exit status:
+  0  told, also where nothing has happened yet
+  1  a file could not be read; what the others say is told all the same
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show what happened to this node and its parts, and what it owes."
+    parser.epilog = DETAILS
+    parser.add_argument("--brief", action="store_true", help="one line")
+    what = "NodeName of this node; found by slurmd's own rules without it"
+    parser.add_argument("--node", metavar="NAME", default="", help=what)
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

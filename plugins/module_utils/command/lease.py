@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``gpunode lease`` and ``gpunode reset``: how long a node stays, and how it leaves."""
+"""``gpunode lease``: until when this node may be used, and what happens at the end."""
 
 # pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..core import declaration, machine
 from ..core import lease as leases
 from ..core.host import Host
 from ..core.lease import Memory, Phase, Settings, Stage
-from ..core.resource import Misuse, NodeError
-from .status import DONE, NOT_DONE
-from .table import print_json, wrapped
+from ..core.resource import NodeError
+from .exit_status import DONE, NOT_DONE
+from .output import print_json, wrapped
 from .version import VERSION
 
 _PHASES = {
@@ -28,6 +28,28 @@ _PHASES = {
     Phase.RESET: "what converges made is taken away",
     Phase.HANDED_BACK: "the node was handed back",
 }
+
+
+DETAILS = """status  until when this node may be used, and how far its end is (default)
+follow  what the timer runs: warn and reserve; at the end drain, reset and
+        hand back
+
+The lease is declared by the resource node_lease; a run of site.yml with a later
+node_lease_until extends it. docs/node_lease.md tells what happens at the end.
+
+examples:
+  gpunode lease                       until when, and what will be done then
+  gpunode lease --json                the same for programs
+
+exit status: 0 it runs, or there is none; 1 it is over; for follow 0 also while
+the end waits for something, 1 it cannot be followed
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Tell until when this node may be used, and what becomes of it then."
+    parser.epilog = DETAILS
+    parser.add_argument("what", nargs="?", choices=["status", "follow"], default="status")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -103,29 +125,3 @@ def _follow(host: Host, plain: bool) -> int:
     if plain:
         print(json.dumps(report.to_dict(), indent=2, sort_keys=True))
     return DONE  # that it waits is told, and is no failure of the unit, which a health check would drain the node for
-
-
-def reset(host: Host, arguments: argparse.Namespace) -> int:
-    if not arguments.yes and not arguments.check:
-        remedy = "run 'gpunode reset --check' first, then 'gpunode reset --yes'"
-        raise Misuse("gpunode reset", "all data on the scratch are lost", remedy)
-    if os.geteuid() != 0:
-        raise NodeError("gpunode reset", "only root may do that", "run it as root")
-    from ..node import reset as resets
-    from ..node.summary import lines
-
-    def tell(text: str) -> None:
-        print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
-
-    done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm, not arguments.without_nvml)
-    report = done.report
-    if arguments.json:
-        print(
-            json.dumps(dict(report.to_dict(), summary=lines(report, changed_only=True), drained=done.drained), indent=2)
-        )
-    else:
-        for line in lines(report, changed_only=True):
-            print(line.rstrip("\n"))
-        if done.drained:
-            print("the node stays drained: resume it by scontrol, or take it out of slurm.conf")
-    return NOT_DONE if report.failures else DONE

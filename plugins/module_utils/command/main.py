@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arguments in, library call, text or JSON out. What a command ends with is in :mod:`.ending`."""
+"""The table of all commands, and the start of one. How it reports an error is in :mod:`.exit_status`."""
 
 # pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
@@ -11,37 +11,14 @@ import importlib
 import io
 import os
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from ..core import own_directories
 from ..core.host import Host
-from ..core.registry import AT_BOOT
 from ..core.resource import NodeError
-from . import (
-    board_arguments,
-    checkpoint_arguments,
-    cleanup_arguments,
-    clocks_arguments,
-    converge_arguments,
-    diagnose_arguments,
-    ending,
-    events_arguments,
-    health_arguments,
-    history_arguments,
-    hook_arguments,
-    image_arguments,
-    info_arguments,
-    labels_arguments,
-    lease_arguments,
-    metrics_arguments,
-    mig_arguments,
-    pin_arguments,
-    remedy_arguments,
-    share_arguments,
-    timeline_arguments,
-)
+from . import exit_status
+from .exit_status import DONE, NOT_DONE
 from .parser import Parser
-from .status import DONE, NOT_DONE
 from .version import VERSION
 
 EXAMPLES = """examples:
@@ -94,98 +71,74 @@ exit status:
 
 NAMED = "gpunode (trainyard.gpu_node) " + VERSION
 
-
-def _apply(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Put the scratch and the GPUs' settings in force again, as the boot units do."
-    parser.add_argument("what", nargs="?", choices=["all", *AT_BOOT], default="all")
-    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
-    parser.set_defaults(function="apply.run")
-
-
-def _scratch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["status"])
-    parser.set_defaults(function="show_scratch.run")
-
-
-def _topology(parser: argparse.ArgumentParser) -> None:
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--draw", action="store_true", help="as a drawing of at most 80 columns, in place of the table")
-    how.add_argument("--svg", nargs="?", const="-", metavar="FILE", help="as an SVG picture, into FILE or printed")
-    parser.set_defaults(function="show_topology.run")
-
-
-def _profile(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_subparsers(metavar="suggest", required=True)
-    told = "write a profile of this machine, for a person to check"
-    one = what.add_parser("suggest", help=told, description="Write a profile of this machine, for a person to check.")
-    one.add_argument("--name", metavar="NAME", help="the name of the profile, and of its file without .yml")
-    one.add_argument("--vm-size", metavar="SIZE", help="the VM size; without it the cloud is asked, if this is one")
-    one.set_defaults(function="suggest_profile.run")
-
-
-def _help(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command, such as: clocks max")
-    parser.set_defaults(function="show_help.run")
-
-
-COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "converge": ("bring this node to its declaration", converge_arguments.converge),
-    "undo": ("take away what a converge made", converge_arguments.undo),
-    "boot": ("a node that converges itself at each boot", converge_arguments.boot),
-    "reset": ("drain this node, and take away all that converges made", lease_arguments.reset),
-    "lease": ("until when this node may be used", lease_arguments.lease),
-    "cleanup": ("remove what jobs and users left on this node", cleanup_arguments.add),
-    "declaration": ("what is wanted of this node", converge_arguments.declaration),
-    "apply": ("put the scratch and the GPUs' settings in force again", _apply),
-    "scratch": ("the local scratch", _scratch),
-    "info": ("the GPUs of this node, and what runs on them", info_arguments.add),
-    "topo": ("what hangs on which NUMA node", _topology),
-    "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
-    "mig": ("show how GPUs are divided (MIG), and what a wish would do", mig_arguments.add),
-    "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
-    "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
-    "timeline": ("where the time of a Horovod job went", timeline_arguments.add),
-    "board": ("TensorBoard on this node, with the ssh line to reach it", board_arguments.add),
-    "health": ("what is wrong with this node, and what to do", health_arguments.add),
-    "diagnose": ("all that this node tells of itself, as one archive", diagnose_arguments.add),
-    "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),
-    "labels": ("what this node has, as labels of a Kubernetes node", labels_arguments.add),
-    "image": ("what software is installed, and whether it fits together", image_arguments.add),
-    "checkpoint": ("bring checkpoints into a store of blobs and back", checkpoint_arguments.add),
-    "history": ("what happened to this node and its parts, and what it owes", history_arguments.add),
-    "events": ("what the cloud has announced for this machine", events_arguments.add),
-    "remedy": ("what this node tries by itself on a part that failed", remedy_arguments.add),
-    "profile": ("what a machine of this type must look like", _profile),
-    "hook": ("what Slurm runs before and after each job", hook_arguments.add),
-    "help": ("the options and examples of a command", _help),
+#: What each command does, in the order of --help. A command is the module of its name beside this one, with
+#: ``add_arguments(parser)`` and ``run(host, arguments)``.
+COMMANDS: Mapping[str, str] = {
+    "converge": "bring this node to its declaration",
+    "undo": "take away what a converge made",
+    "boot": "a node that converges itself at each boot",
+    "reset": "drain this node, and take away all that converges made",
+    "lease": "until when this node may be used",
+    "cleanup": "remove what jobs and users left on this node",
+    "declaration": "what is wanted of this node",
+    "apply": "put the scratch and the GPUs' settings in force again",
+    "scratch": "the local scratch",
+    "info": "the GPUs of this node, and what runs on them",
+    "topo": "what hangs on which NUMA node",
+    "clocks": "show, raise and reset the clocks of the GPUs",
+    "mig": "show how GPUs are divided (MIG), and what a wish would do",
+    "pin": "place the ranks of a job, and check those of a running one",
+    "share": "how the GPUs can be shared, from how they are used",
+    "timeline": "where the time of a Horovod job went",
+    "board": "TensorBoard on this node, with the ssh line to reach it",
+    "health": "what is wrong with this node, and what to do",
+    "diagnose": "all that this node tells of itself, as one archive",
+    "metrics": "what the GPUs do, as metrics for Prometheus",
+    "labels": "what this node has, as labels of a Kubernetes node",
+    "image": "what software is installed, and whether it fits together",
+    "checkpoint": "bring checkpoints into a store of blobs and back",
+    "history": "what happened to this node and its parts, and what it owes",
+    "events": "what the cloud has announced for this machine",
+    "remedy": "what this node tries by itself on a part that failed",
+    "profile": "what a machine of this type must look like",
+    "hook": "what Slurm runs before and after each job",
+    "help": "the options and examples of a command",
     # Of programs: it is in no list.
-    "module": ("", converge_arguments.module),
+    "module": "",
 }
 
 
-def parser(only: Optional[str] = None) -> Parser:
-    """The parser of all commands, or of one: to make the others costs a hook as much as all its checks."""
+def parser(listed: Iterable[str] = tuple(COMMANDS), loaded: Optional[Iterable[str]] = None) -> Parser:
+    """With the names of ``listed``, and the arguments of those of ``loaded`` (default: all of them).
+
+    A hook before each job pays for every import and every parser: it makes only its own.
+    """
     top = Parser(
         prog="gpunode",
         description="Look at this GPU node, and bring it to what was declared for it in\n"
         "/etc/gpu_node/declaration.json.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=NAMED, help="print the version of this command")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    for name, (what, add) in COMMANDS.items():
-        if only in (None, name):
-            told: Dict[str, Any] = {"help": what} if what else {}
-            add(commands.add_parser(name, **told))
+    for name in listed:
+        texts: Dict[str, Any] = {"help": COMMANDS[name]} if COMMANDS[name] else {}
+        one = commands.add_parser(name, **texts)
+        if loaded is None or name in loaded:
+            _module(name).add_arguments(one)
 
     # Suppressed: an inner parser's own default would undo "pin --json check …".
     top.set_defaults(json=False)
     for command in every(top):
         command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
         command.set_defaults(parser=command)
+        if command.epilog:  # its lines are as they are to be
+            command.formatter_class = argparse.RawDescriptionHelpFormatter
     return top
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module("." + name, __package__)
 
 
 def every(one: Parser) -> Iterator[Parser]:
@@ -197,7 +150,11 @@ def every(one: Parser) -> Iterator[Parser]:
 
 
 def _parsed(words: List[str]) -> argparse.Namespace:
-    arguments, left = parser(words[0] if words and words[0] in COMMANDS else None).parse_known_args(words)
+    if words and words[0] in COMMANDS:
+        top = parser(words[:1])
+    else:  # gpunode itself has no option with a value, so the first other word is the command
+        top = parser(loaded=[word for word in words if not word.startswith("-")][:1])
+    arguments, left = top.parse_known_args(words)
     if left:
         arguments.parser.refuse(left)
     return arguments  # type: ignore[no-any-return]  # argparse has no name for what a parser of its own gives
@@ -205,17 +162,14 @@ def _parsed(words: List[str]) -> argparse.Namespace:
 
 def _run(words: List[str]) -> int:
     if sorted(words) == ["--json", "--version"]:
-        from .table import print_json
+        from .output import print_json
 
         print_json({"version": VERSION})
         return DONE
     arguments = _parsed(words)  # version and help end here, whatever the state of the node is
     if os.geteuid() == 0 and arguments.command != "help":
         _close(words, arguments)
-    # Only what a command needs is loaded: a hook before each job pays for every import.
-    part, dummy, function = arguments.function.partition(".")
-    module = importlib.import_module("." + part, __package__)
-    status: int = getattr(module, function)(Host(), arguments)
+    status: int = _module(arguments.command).run(Host(), arguments)
     return status
 
 
@@ -275,4 +229,4 @@ def main(argv: Optional[List[str]] = None) -> int:
             reason = "gpunode: standard output: the answer could not be written: {0}; make room, or write it elsewhere."
             print(reason.format(error.strerror), file=sys.stderr)
             return NOT_DONE
-        return ending.failed(words, error)
+        return exit_status.failed(words, error)

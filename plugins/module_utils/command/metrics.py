@@ -19,11 +19,38 @@ from ..facts.nvml.status import Status
 from ..metrics import look, render
 from ..metrics.settings import ACTIVITY_RANGE, NVML, SECTION, Settings
 from ..metrics.types import Seen
-from .status import DONE, NOT_DONE
-from .table import print_json
-from .typed import within
+from .arguments import within
+from .exit_status import DONE, NOT_DONE
+from .output import print_json
 
 _ANSWERS = (Status.OK.value, Status.PARTIAL.value, Status.NO_GPU.value)
+DETAILS = """show   what Prometheus' node exporter would be given, on standard output;
+       changes nothing
+write  the same into the declared file; gpu-node-gpu_metrics.timer runs it
+
+Where dcgm-exporter tells of the GPUs, nothing is written: its metrics are at
+its own port. docs/metrics.md has every metric with unit and labels.
+
+examples:
+  gpunode metrics                     the metrics of all GPUs
+  gpunode metrics --activity 5        count activity for 5 seconds
+  gpunode metrics | grep tensor       what tensor cores do now
+
+exit status: 0 told or written, also with GPUs that are lost, which is told by
+gpu_node_gpu_up; 1 not written, or NVML does not answer
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Tell what the GPUs do, as metrics for Prometheus."
+    parser.epilog = DETAILS
+    parser.add_argument("what", nargs="?", choices=["show", "write"], default="show")
+    parser.add_argument(
+        "--activity",
+        type=float,
+        metavar="SECONDS",
+        help="how long activity is counted, from 0.1 to 10 (Hopper and newer); as declared, or 1",
+    )
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

@@ -13,34 +13,99 @@ import argparse
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core import declaration, options
-from ..core.frozen import frozen, replaced
 from ..core.host import Host
-from ..core.resource import Misuse, NodeError, Plan, Refusal
+from ..core.resource import NodeError
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
-from ..gpus.mig.choose import chosen_gpus, silent
+from ..gpus.mig.choose import chosen_gpus
 from ..gpus.mig.in_use import for_change
-from ..gpus.mig.instances import Impossible
 from ..gpus.mig.observe import observe
 from ..gpus.mig.options import SECTION, Layout
-from ..gpus.mig.place import ENGINES, Placed, Profile, room
-from ..gpus.mig.plan import decide, one_gpu, usable_percent
-from ..gpus.mig.types import Client, EndInstance, FailedGpu, Gpu, GpuAction, MakeInstance, SetMode
-from ..gpus.mig.wishes import FORM, line, parse
+from ..gpus.mig.place import ENGINES, Profile, room
+from ..gpus.mig.plan import one_gpu
+from ..gpus.mig.types import Client, Gpu
+from ..gpus.mig.wishes import line
 from ..resources import mig_layout
-from . import by_gpu, mig_lines
-from .gpu_argument import selectors as selectors_of
-from .status import DONE, NOT_DONE
-from .table import print_json
+from . import by_gpu, mig_lines, mig_plan
+from .arguments import add_gpu, gpu_selectors
+from .exit_status import DONE, NOT_DONE
+from .mig_plan import EMPTY, OFF
+from .output import print_json
 
-OFF, EMPTY = "off", "empty"
-_NO_MIG = Refusal("this node", "no GPU of it can be divided (no MIG)", "plan for one that has GPUs with MIG")
+CHANGE = """Nothing is changed here. What is wanted is declared for mig_layout (role
+mig_layout, or /etc/gpu_node/declaration.json), and 'gpunode converge --only
+mig_layout' makes it.
+"""
+
+EXAMPLES = """examples:
+  gpunode mig list                 instances, who uses them, what is declared
+  gpunode mig profiles --gpu 0     what GPU 0 can be divided into
+  gpunode mig plan 3g+2x2g         what would be done for this, on all GPUs
+  gpunode mig plan 2x1g --around   beside what is there
+"""
+
+LIST = """A GPU is drawn by its memory slices; * is an instance that a process uses. Below
+are its GPU instances with their compute instances, whose UUIDs programs take in
+CUDA_VISIBLE_DEVICES. With MIG on this is told to root only, and NVML tells no
+utilisation, neither of the GPU nor of an instance.
+
+exit status:
+  0  all GPUs answered, and are as declared where something is declared
+  1  a GPU did not answer, or is not as declared
+"""
+
+PROFILES = """SLICES are compute + memory slices, STARTS the memory slices at which it may
+begin, FREE how many more could be made beside what is there now.
+"""
+
+PLAN = """The wish is what the GPUs are to have: profiles with +, as the GPU names them or
+without the memory, with 2x for two of a kind.
+
+  3g+2x2g           on an A100 of 40 GB: 3g.20gb + 2 x 2g.10gb
+  1g.10gb+me+3g@4   a start: 3g at memory slice 4
+  3g:1c,2c          compute instances in it
+  empty             MIG on, no instance
+  off               MIG off: a whole GPU
+
+exit status:
+  0  it could be done, or is so already
+  1  refused: the sentence has what would work, or who is in the way
+"""
 
 
-def show(host: Host, arguments: argparse.Namespace) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show how GPUs are divided into instances (MIG), and what could be."
+    parser.epilog = EXAMPLES + "\n" + CHANGE
+    commands = parser.add_subparsers(dest="what", metavar="ACTION", required=True)
+    for name, summary, epilog in (
+        ("list", "instances of each GPU, who uses them, what is declared", LIST),
+        ("profiles", "what each GPU can be divided into, and how many more fit", PROFILES),
+        ("plan", "what would be done for a wish; nothing is changed", PLAN + "\n" + CHANGE),
+    ):
+        one = commands.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog=epilog,
+        )
+        if name == "profiles":
+            one.add_argument("which", nargs="*", metavar="GPU", help="only these GPUs, as with --gpu")
+        if name == "plan":
+            one.add_argument("wish", nargs="+", metavar="WISH", help="instances, such as 3g+2x2g; empty; off")
+            how = one.add_mutually_exclusive_group()
+            how.add_argument("--exact", action="store_true", help="what nobody asked for goes (the default)")
+            how.add_argument("--around", action="store_true", help="what nobody asked for stays")
+        add_gpu(one)
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    return {"list": _show, "profiles": _profiles, "plan": _plan}[arguments.what](host, arguments)
+
+
+def _show(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU does not answer or is not as declared, so that scripts notice."""
     declared, wrong = _declared(host)
     state = observe(host, CALL_TIMEOUT_SECONDS, False, () if declared is None else declared.stop_units)
-    gpus, failed = by_gpu.selected(state.gpus, state.failed, selectors_of(arguments.gpu))
+    gpus, failed = by_gpu.selected(state.gpus, state.failed, gpu_selectors(arguments.gpu))
     layouts: Dict[str, Layout] = {}
     if declared is not None:
         pairs, refusals = chosen_gpus(state, declared)
@@ -66,10 +131,10 @@ def show(host: Host, arguments: argparse.Namespace) -> int:
     return NOT_DONE if failed or wrong or differs else DONE
 
 
-def profiles(host: Host, arguments: argparse.Namespace) -> int:
+def _profiles(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU does not answer."""
     state = observe(host, CALL_TIMEOUT_SECONDS, False)
-    selectors = selectors_of([*(arguments.gpu or ()), *arguments.which])
+    selectors = gpu_selectors([*(arguments.gpu or ()), *arguments.which])
     gpus, failed = by_gpu.selected(state.gpus, state.failed, selectors)
     rows = [
         {
@@ -93,28 +158,9 @@ def profiles(host: Host, arguments: argparse.Namespace) -> int:
     return NOT_DONE if failed else DONE
 
 
-def plan(host: Host, arguments: argparse.Namespace) -> int:
-    """Status 1 when it is refused, or a GPU that is meant does not answer."""
+def _plan(host: Host, arguments: argparse.Namespace) -> int:
     declared, dummy = _declared(host)
-    desired = _wish(arguments, () if declared is None else declared.stop_units)
-    state = observe(host, CALL_TIMEOUT_SECONDS, False, desired.stop_units)
-    by_gpu.selected(state.gpus, state.failed, desired.layouts[0].gpus)
-    found = decide(state, desired)
-    pairs = chosen_gpus(state, desired)[0]
-    if not (pairs or found.refusals or state.absent or state.failed):
-        found = replaced(found, refusals=(_NO_MIG,))
-    planned = [] if found.refusals else [_planned(gpu, for_change(gpu, state), desired) for gpu, dummy_layout in pairs]
-    failed = [FailedGpu(None, None, None, message) for message in silent(state, desired)]
-    document = _document(desired, found, planned)
-    if arguments.json:
-        print_json(dict(document, failed_gpus=by_gpu.plain_failed(failed)))
-    else:
-        mig_lines.show(mig_lines.planned(document))
-        by_gpu.print_failed(failed)
-    return NOT_DONE if found.refusals or failed else DONE
-
-
-# What is declared, what is wished ---------------------------------------------------------------------
+    return mig_plan.run(host, arguments, () if declared is None else declared.stop_units)
 
 
 def _declared(host: Host) -> Tuple[Optional[mig_layout.Desired], List[str]]:
@@ -126,22 +172,6 @@ def _declared(host: Host) -> Tuple[Optional[mig_layout.Desired], List[str]]:
         return options.of(mig_layout.Desired, section), []
     except NodeError as error:
         return None, [str(error)]
-
-
-def _wish(arguments: argparse.Namespace, stop_units: Tuple[str, ...]) -> mig_layout.Desired:
-    text = " ".join(arguments.wish).strip()
-    try:
-        asked = () if text in (OFF, EMPTY) else parse(text)
-    except Impossible as why:
-        raise Misuse("gpunode mig plan " + text, str(why).partition("; ")[0], FORM + ", or empty, or off") from why
-    except NodeError as error:
-        raise Misuse("gpunode mig plan " + text, "{0}: {1}".format(error.thing, error.reason), error.remedy) from error
-    layout = Layout(selectors_of(arguments.gpu), text != OFF, asked)
-    rest = options.of(mig_layout.Desired, {"exact": not arguments.around, "stop_units": list(stop_units)})
-    return replaced(rest, layouts=(layout,))
-
-
-# What is told -----------------------------------------------------------------------------------------
 
 
 def _row(gpu: Gpu, free: Gpu, declared: Optional[mig_layout.Desired], layout: Optional[Layout]) -> Dict[str, Any]:
@@ -223,78 +253,3 @@ def _engines(profile: Optional[Profile]) -> Mapping[str, int]:
 
 def _widest_first(found: Sequence[Profile]) -> List[Profile]:
     return sorted(found, key=lambda one: (-one.compute_slices, -one.memory_slices, one.name))
-
-
-# What would be done -----------------------------------------------------------------------------------
-
-
-@frozen
-class Planned:
-    """One GPU: the steps now, those when its mode has changed, and what it has after them."""
-
-    gpu: Gpu
-    now: Tuple[GpuAction, ...]
-    then: Tuple[GpuAction, ...]
-    after: Tuple[Placed, ...]
-    notes: Tuple[str, ...]
-
-
-def _planned(gpu: Gpu, free: Gpu, desired: mig_layout.Desired) -> Planned:
-    layout = desired.layouts[0]
-    now, dummy, notes = one_gpu(free, layout.mig, layout.instances, desired.exact)
-    later: List[GpuAction] = []
-    waits = any(isinstance(step, SetMode) for step in now) and not any(isinstance(step, MakeInstance) for step in now)
-    if layout.instances and not gpu.part.profiles:
-        notes = [*notes, gpu.label + ": the driver tells what it can be divided into when MIG is on"]
-    elif layout.mig and (waits or gpu.pending != gpu.mode):
-        # The mode comes first; what is made then is known already.
-        on = replaced(free, mode=True, pending=True, clients=())
-        later, dummy, more = one_gpu(on, True, layout.instances, desired.exact)
-        notes = [*notes, *more]
-        if not gpu.part.told:
-            notes.append(gpu.label + ": the driver did not tell where instances may lie; these are the usual places")
-    after = _after(gpu, [*now, *later]) if layout.mig else ()
-    return Planned(gpu, tuple(now), tuple(later), after, tuple(notes))
-
-
-def _after(gpu: Gpu, steps: Sequence[GpuAction]) -> Tuple[Placed, ...]:
-    ended = {step.gi for step in steps if isinstance(step, EndInstance)}
-    stay = [instance.placed for instance in gpu.instances if instance.id not in ended]
-    for step in steps:
-        profile = gpu.part.by_id(step.profile_id) if isinstance(step, MakeInstance) else None
-        if profile is not None and isinstance(step, MakeInstance):
-            stay.append(Placed(profile, step.start))
-    return tuple(sorted(stay, key=lambda placed: placed.start))
-
-
-def _document(desired: mig_layout.Desired, found: Plan, planned: Sequence[Planned]) -> Dict[str, Any]:
-    layout = desired.layouts[0]
-    return {
-        "wish": (line(layout.instances) or EMPTY) if layout.mig else OFF,
-        "exact": desired.exact,
-        # To note where an instance stands that nobody changes is no step for a person.
-        "actions": [action.to_dict() for action in found.actions if any(one.now for one in planned)],
-        "gpus": [
-            {
-                "index": one.gpu.index,
-                "uuid": one.gpu.uuid,
-                "pci_address": one.gpu.pci_address,
-                "memory_slices": one.gpu.part.memory_slices,
-                "as_wished": not one.now and not one.then and one.gpu.mode == layout.mig,
-                "needs_reset": layout.mig != one.gpu.mode and not one.gpu.resetless,
-                "then": [step.to_dict() for step in one.then],
-                "after": [
-                    {"profile": placed.profile.name, "start": placed.start, "size": placed.profile.memory_slices}
-                    for placed in one.after
-                ],
-                "usable_percent": usable_percent(one.gpu, one.after) if layout.mig else None,
-            }
-            for one in planned
-        ],
-        "refusals": [
-            {"thing": one.thing, "reason": one.reason, "remedy": one.remedy, "message": str(one)}
-            for one in found.refusals
-        ],
-        "notes": list(dict.fromkeys([*found.notes, *(note for one in planned for note in one.notes)])),
-        "message": found.skipped,
-    }

@@ -11,8 +11,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.resource import printable
 from . import by_gpu
-from .color import painter
-from .table import table, wrapped
+from .output import painter, table, wrapped
 
 Line = Tuple[str, str]  # how it is painted, and its text
 Row = Mapping[str, Any]

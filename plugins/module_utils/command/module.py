@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Mapping
 
-from ..core import registry
+from ..core import declaration, registry
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..node import own
@@ -23,10 +23,15 @@ from ..node.summary import lines
 from ..node.wish import checked
 from ..slurm import this_node
 from .converge import running_zipapp
-from .status import DONE
+from .exit_status import DONE
 from .version import VERSION
 
 Given = Mapping[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Do the work of one of Ansible's modules; the modules run this."
+    parser.add_argument("name", metavar="NAME", help="the module; its arguments come on standard input, as JSON")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -141,9 +146,47 @@ def _kubernetes_gpu_info(host: Host, given: Given, check_mode: bool) -> Part:
 
 
 def _validate_nodes(host: Host, given: Given, check_mode: bool) -> Part:
-    from . import validate_nodes
+    from ..health.fleet import launch, validate
+    from ..health.fleet.search_types import Settings
 
-    return validate_nodes.result(host, given, check_mode)
+    command, cancel = {
+        "slurm": (launch.SLURM, launch.SLURM_CANCEL),
+        "mpirun": (launch.MPIRUN, ()),
+        "command": (given["command"], given["cancel"]),
+    }[given["launcher"]]
+    wanted = validate.Desired(
+        nodes=tuple(given["nodes"]),
+        launcher=launch.Launcher(
+            command=tuple(command),
+            cancel=tuple(cancel),
+            script=given["script"] or "",
+            folder=given["folder"],
+            seconds=given["seconds_per_test"],
+        ),
+        settings=Settings(pairwise=given["pairwise"], runs=given["runs"], rounds_max=given["rounds_max"]),
+        busbw_min=given["busbw_min"],
+        parallel=given["parallel"],
+        floor=validate.floor_of(declaration.read(host)),
+    )
+
+    def record(state: Any) -> None:
+        if given["record"]:
+            host.write(given["record"], json.dumps(state.to_dict(), indent=1) + "\n")
+
+    state = validate.standing(wanted, []) if check_mode else validate.validate(wanted, record)
+    told = state.to_dict()
+    found = told["conclusion"]
+    return {
+        "changed": False,
+        "outcome": "unknown" if check_mode else state.outcome,
+        "lines": [] if check_mode else validate.lines(state),
+        "bad_nodes": found["nodes"],
+        "bad_pairs": found["pairs"],
+        "proven": found["proven"],
+        "busbw_limit_gigabytes_per_second": state.limit,
+        "next_tests": state.due,
+        "rounds": told["rounds"],
+    }
 
 
 _OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {

@@ -20,13 +20,59 @@ from ..core.resource import Misuse
 from ..facts import sysfs, topology
 from ..placement import observe, render
 from ..placement.render.envfile import environment_file
-from .table import print_json, table
+from . import pin_check
+from .output import print_json, table
 
 WIDTH = 80
 LAUNCHER = "srun"
+EXAMPLES = """examples:
+  gpunode pin --ranks 8              a rank beside each of 8 GPUs, for srun
+  gpunode pin --ranks 8 --bind numa  each rank on the whole NUMA node of its GPU
+  gpunode pin --ranks 8 --launcher openmpi --write job.pin
+                                     MPI_NP and MPI_ARGS for scripts to source
+  gpunode pin --ranks 16 --gpus none --threads 6 --launcher numactl
+  gpunode pin check train.py         is a running job pinned as it should be
+
+launchers: srun openmpi intelmpi mvapich2 lsf numactl hpl torchrun kubernetes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Place the ranks of a job on this node, and write the launcher's line for it."
+    parser.epilog = EXAMPLES
+    parser.add_argument("--ranks", type=int, metavar="N", help="how many ranks (processes) run on this node")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads of each rank; without it a fair share of the cores"
+    )
+    parser.add_argument(
+        "--gpus", metavar="WHICH", help="each (one a rank; the default where there are GPUs), none, or a list: 0,1,4,5"
+    )
+    parser.add_argument(
+        "--launcher", default="srun", metavar="LAUNCHER", help="for whom the line is written (default: srun)"
+    )
+    parser.add_argument(
+        "--bind",
+        choices=("core", "numa"),
+        default="core",
+        help="core: each rank has cores of its own (the default); numa: it may use its whole NUMA node",
+    )
+    parser.add_argument("--smt", action="store_true", help="use all hardware threads of a core, not one")
+    parser.add_argument("--share-cores", action="store_true", help="let ranks share cores where there are too few")
+    parser.add_argument("--cpus", metavar="LIST", help="use only these CPUs, such as 0-23,48-71")
+    parser.add_argument(
+        "--write", metavar="FILE", help="write MPI_NP and MPI_ARGS for scripts, and the files they name"
+    )
+    commands = parser.add_subparsers(dest="what", metavar="check", required=False)
+    what = "look at a running job: who shares a core, crosses a NUMA node, sits away from its GPU"
+    check = commands.add_parser("check", help=what, description=what[0].upper() + what[1:] + ".")
+    pin_check.add_arguments(check)
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
+    return pin_check.run(host, arguments) if arguments.what == "check" else _place(host, arguments)
+
+
+def _place(host: Host, arguments: argparse.Namespace) -> int:
     request = render.adapt(arguments.launcher, _request(host, arguments))
     found = topology.look(host)
     placement = pinning.place(found, request)

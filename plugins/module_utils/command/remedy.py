@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import syslog
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from ..core.frozen import plain
 from ..core.host import Host
@@ -19,13 +19,55 @@ from ..health.events.types import utc
 from ..health.gate.settings import Settings
 from ..health.remedies import run as remedies
 from ..slurm import this_node
-from .status import DONE, NOT_DONE
-from .table import print_json
+from .exit_status import DONE, NOT_DONE
+from .output import print_json
 
 _NAME_LETTERS = 64
+DETAILS = """Off by default: what may be tried is declared by health_gate_remedies of the
+role trainyard.gpu_node.health_gate. Nothing is tried but on a node that the
+gate drained for its health and that has no job. The node is not resumed here.
+
+examples:
+  gpunode remedy --check         which remedy would be tried, and all its steps
+  gpunode remedy                 try it; gpu-node-remedy.service runs this
+  gpunode remedy status          what was tried, and whether the breaker is
+                                 latched
+  gpunode remedy release --by anna
+                                 let remedies be tried again, from the first
+
+exit status:
+  0  done, or nothing is tried; release: also where nothing was latched, and
+     it says so
+  1  a step failed, or the breaker was latched; status: it is
+  2  wrong usage
+  75 another remedy runs on this node
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What this node tries by itself on a part that failed."
+    parser.epilog = DETAILS
+    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+    _add_node(parser, None)
+    commands = parser.add_subparsers(dest="what", metavar="status|release")
+    status = commands.add_parser("status", help="what was tried, and the breaker", description="Tell what was tried.")
+    _add_node(status)
+    release = commands.add_parser("release", help="release the breaker", description="Release the breaker.")
+    release.add_argument("--by", metavar="NAME", required=True, help="who has looked and answers for it")
+    _add_node(release)
+
+
+def _add_node(parser: argparse.ArgumentParser, default: Optional[str] = argparse.SUPPRESS) -> None:
+    """Suppressed: an inner parser's own default would undo "remedy --node NAME status"."""
+    what = "NodeName of this node; found by slurmd's own rules without it"
+    parser.add_argument("--node", metavar="NAME", help=what, default=default)
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
+    return {"status": _status, "release": _release}.get(arguments.what, _try)(host, arguments)
+
+
+def _try(host: Host, arguments: argparse.Namespace) -> int:
     _root()
     report = remedies.run(host, node_name(host, arguments), _tell(), arguments.check)
     planned = report.planned
@@ -43,7 +85,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     return NOT_DONE if failed else DONE
 
 
-def status(host: Host, arguments: argparse.Namespace) -> int:
+def _status(host: Host, arguments: argparse.Namespace) -> int:
     _root()
     record, settings, others = remedies.seen(host, node_name(host, arguments))
     if arguments.json:
@@ -59,7 +101,7 @@ def status(host: Host, arguments: argparse.Namespace) -> int:
     return NOT_DONE if record.held else DONE
 
 
-def release(host: Host, arguments: argparse.Namespace) -> int:
+def _release(host: Host, arguments: argparse.Namespace) -> int:
     _root()
     by = arguments.by.strip()
     if not by or not by.isprintable() or len(by) > _NAME_LETTERS:

@@ -22,14 +22,62 @@ from ..gpus.sharing.figures import FIGURES, figure
 from ..gpus.sharing.judge import judge, summed
 from ..gpus.sharing.look import Part, look, parts
 from ..gpus.sharing.types import MIG, NOT_ENOUGH_SEEN, TIME_SLICE, Advice, Use
-from . import gpu_argument
-from .color import painter
-from .share_arguments import MOST_SAMPLES
-from .status import DONE, NOT_DONE
-from .table import print_json, table, wrapped
+from .arguments import add_gpu, gpu_selectors, seconds_from
+from .exit_status import DONE, NOT_DONE
+from .output import painter, print_json, table, wrapped
 
 HEAD = ("GPU", "ADDRESS", "BUSY", "SM", "MEMORY", "PROC", "ADVICE")
 _GIB = 1024**3
+DETAILS = """For each GPU, from what was measured while it worked:
+  dedicated        what runs fills it, or leaves too little for a second one
+  time-slice x N   N such workloads can take turns (Kubernetes: replicas;
+                   Slurm: shards), for a loss, and nothing keeps them apart
+  mig N x PROFILE  N such workloads can have an instance each (MIG)
+  not enough seen  it was idle, is divided already, or the look was too short
+
+What was not running was not seen. Nothing is changed. ^C ends the look, and
+what was seen until then counts.
+
+exit status: 0 looked at, 1 a GPU or the driver does not answer, 2 wrong use
+
+examples:
+  gpunode share advise                 all GPUs, for a minute
+  gpunode share advise --seconds 3600 --interval 5
+                                       an hour of a notebook user
+  gpunode share advise 0 1 --json      two of them, for programs
+"""
+# A look of a day, every half a minute.
+MOST_SECONDS, MOST_INTERVAL, MOST_SAMPLES = 86400, 60, 3600
+# NVML's counters of activity should be read more than 0.1 seconds apart.
+LEAST_INTERVAL = 0.2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "How the GPUs of this node can be shared."
+    what = parser.add_subparsers(metavar="advise", required=True)
+    told = "advise on each GPU: dedicated, time-slicing or shards, or MIG"
+    one = what.add_parser(
+        "advise",
+        help=told,
+        description="Look at the GPUs for a while, and advise on each how to share it.",
+        epilog=DETAILS,
+    )
+    one.add_argument("gpus", nargs="*", metavar="GPU", help="only these, as with --gpu")
+    add_gpu(one)
+    one.add_argument(
+        "--seconds",
+        type=seconds_from(1, MOST_SECONDS),
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to look (default: 60)",
+    )
+    one.add_argument(
+        "--interval",
+        type=seconds_from(LEAST_INTERVAL, MOST_INTERVAL),
+        default=1.0,
+        metavar="SECONDS",
+        help="from one sample to the next (default: 1)",
+    )
 
 
 @frozen
@@ -47,7 +95,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
     :raises Misuse: a GPU is named that there is not, or more samples are asked for than are kept.
     """
-    selectors = gpu_argument.selectors([*(arguments.gpu or ()), *arguments.gpus])
+    selectors = gpu_selectors([*(arguments.gpu or ()), *arguments.gpus])
     if arguments.seconds / arguments.interval > MOST_SAMPLES:
         raise Misuse(
             "--seconds {0:g} --interval {1:g}".format(arguments.seconds, arguments.interval),

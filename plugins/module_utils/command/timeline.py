@@ -15,11 +15,37 @@ from ..core.host import Host
 from ..core.resource import Misuse, NodeError, printable
 from ..core.units import size
 from ..gpus.sharing.timeline import read, sums
-from .status import DONE
-from .table import print_json, table, wrapped
-from .timeline_arguments import MOST_GIBIBYTES
+from .exit_status import DONE
+from .output import print_json, table, wrapped
 
 HEAD = ("PHASE", "SHARE", "TIME", "COUNT", "MEAN", "LONGEST")
+GIBIBYTES, MOST_GIBIBYTES = 4.0, 1024.0
+DETAILS = """Horovod writes the file on rank 0 when HOROVOD_TIMELINE names it. It may be of a
+job that runs or was killed. Each tensor counts with the time it spent in each
+phase; tensors that are fused go through a phase together. So shares say what
+tensors wait for, and not how long the job took.
+
+  negotiation       until all ranks are ready for the tensor: slow ranks, data
+  waiting for data  until the GPU has computed it, or others of its batch
+  queued            until the operation before it has ended
+  copies            into and out of the fusion buffer
+  NCCL, MPI, ...    the operation itself
+
+exit status: 0 read, 1 it cannot be read or has no phase, 2 wrong use
+
+examples:
+  gpunode timeline timeline.json
+  gpunode timeline timeline.json --json | jq .groups
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Where the time of a Horovod job went, from its timeline."
+    parser.epilog = DETAILS
+    parser.add_argument("file", metavar="FILE", help="what HOROVOD_TIMELINE named")
+    parser.add_argument(
+        "--most", type=float, default=GIBIBYTES, metavar="GIB", help="read so much of it at most (default: 4)"
+    )
 
 
 def run(dummy: Host, arguments: argparse.Namespace) -> int:

@@ -15,8 +15,8 @@ import time
 from typing import Any, Callable, Iterator, Union
 
 from ..core.machine import short_name
-from .color import painter
-from .status import DONE
+from .exit_status import DONE
+from .output import painter
 
 # Terminals of DEC and xterm: another screen, whose lines are cut and not wrapped, without a cursor; and back again.
 _ENTER = "\033[?1049h\033[?7l\033[?25l"

@@ -16,7 +16,7 @@ from ..types import Outcome, Verdict
 NAMES = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
 # Those whose programs give each exit status a meaning of their own.
 OF_PROGRAMS = ("nagios", "npd")
-# As command.ending has them for all commands of gpunode; 2 is wrong use.
+# As command.exit_status has them for all commands of gpunode; 2 is wrong use.
 EXIT_STATUS: Mapping[Outcome, int] = {Outcome.PASS: 0, Outcome.FAIL: 1, Outcome.WARN: 3, Outcome.UNKNOWN: 4}
 
 

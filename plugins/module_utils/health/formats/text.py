@@ -11,7 +11,7 @@ from ...core.one_line import line
 from ..types import Outcome, Verdict
 from .words import observed, said, silenced, together
 
-# The kinds of ``command.color``; a line says the same without colour.
+# The kinds of ``command.output``; a line says the same without colour.
 _KINDS = {Outcome.PASS: "good", Outcome.WARN: "warning", Outcome.UNKNOWN: "warning", Outcome.FAIL: "bad"}
 
 

@@ -243,7 +243,7 @@ def test_check_tells_the_plan_and_changes_nothing(node):
 def test_max_opens_nvml_once_for_all_gpus(node):
     code = """
 import json, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import clocks_session
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings import clocks_session
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import session
 opened, original = [], session.collect

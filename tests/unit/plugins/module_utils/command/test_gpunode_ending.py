@@ -12,7 +12,7 @@ import re
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main, status
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import exit_status, main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity, unknown
@@ -291,11 +291,10 @@ def test_a_bug_of_ours_is_a_sentence_with_its_place(gpunode, monkeypatch, words,
     def broken(dummy):
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr(main.importlib, "import_module", lambda *dummy: type("Broken", (), {"run": staticmethod(run)}))
-
     def run(host, dummy):
         broken(host)
 
+    monkeypatch.setattr(main.importlib.import_module("." + words[0], main.__package__), "run", run)
     done = gpunode(*words)
     assert done.status == status and done.err.count("\n") == 1
     assert re.match(
@@ -307,12 +306,12 @@ def test_a_bug_of_ours_is_a_sentence_with_its_place(gpunode, monkeypatch, words,
 
 def test_the_statuses_of_a_verdict_are_those_of_every_command():
     assert {one.value: status for one, status in formats.EXIT_STATUS.items()} == {
-        Outcome.PASS.value: status.DONE,
-        Outcome.FAIL.value: status.NOT_DONE,
-        Outcome.WARN.value: status.WARNINGS,
-        Outcome.UNKNOWN.value: status.UNKNOWN,
+        Outcome.PASS.value: exit_status.DONE,
+        Outcome.FAIL.value: exit_status.NOT_DONE,
+        Outcome.WARN.value: exit_status.WARNINGS,
+        Outcome.UNKNOWN.value: exit_status.UNKNOWN,
     }
-    assert status.WRONG_USE not in formats.EXIT_STATUS.values()
+    assert exit_status.WRONG_USE not in formats.EXIT_STATUS.values()
 
 
 @pytest.mark.parametrize(
@@ -360,7 +359,7 @@ def test_a_busy_node_ends_with_75_and_json_on_request(gpunode, tmp_path, monkeyp
     with Host(str(tmp_path)).lock("converge"):
         plain = gpunode(*words)
         done = gpunode(*words, "--json")
-    assert plain.status == done.status == status.BUSY, (plain.__dict__, done.__dict__)
+    assert plain.status == done.status == exit_status.BUSY, (plain.__dict__, done.__dict__)
     assert plain.err.startswith("gpunode: converge: another run has been working on it")
     assert json.loads(done.out)["error"]["thing"] == "converge" and done.err == ""
 

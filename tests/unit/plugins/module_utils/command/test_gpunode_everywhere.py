@@ -16,8 +16,7 @@ import sys
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.color import painter, wanted
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.table import wrapped
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.output import painter, wanted, wrapped
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
@@ -110,20 +109,71 @@ def test_help_tells_every_exit_status():
         assert re.search(r"^  {0}  \S".format(status), help_text, re.MULTILINE), status
 
 
-@pytest.mark.parametrize("words", [("hook", "prolog"), ("health", "--quick"), ("clocks", "max", "--gpu", "0,1")])
-def test_a_hook_loads_nothing_that_only_people_need(words):
-    """What a start costs before it does anything: a hook before each job pays for it."""
-    code = (
-        "import sys; before = set(sys.modules); from {0} import main; main._parsed({1!r}); "
-        "print(*sorted(set(sys.modules) - before))"
-    ).format(main.__package__, list(words))
+# Of command/, what each start loads.
+FRAME = {"main", "parser", "exit_status", "version"}
+STARTS = {
+    ("--version",): FRAME,
+    ("--help",): FRAME,
+    ("clcks",): FRAME,
+    ("help", "clocks"): FRAME | {"help", "output"},
+    ("hook", "prolog"): FRAME | {"hook", "output"},
+    ("health", "--quick"): FRAME | {"health", "arguments", "output"},
+    ("--json", "clocks", "max"): FRAME | {"clocks", "clocks_lines", "by_gpu", "arguments", "output"},
+}
+# Commands that share more with another one than its neighbours.
+SHARED = {"converge": {"declaration"}, "undo": {"converge", "declaration"}, "module": {"converge", "declaration"}}
+SHARED["history"] = {"remedy"}
+# A process for each start, which all begin with the same modules.
+LOADED = """
+import contextlib, io, json, os, sys
+before = set(sys.modules)
+from {0} import main
+for words in json.load(sys.stdin):
+    if os.fork() == 0:
+        with contextlib.suppress(SystemExit, Exception), contextlib.redirect_stdout(io.StringIO()):
+            main._parsed(words)
+        sys.__stdout__.write(" ".join(sorted(set(sys.modules) - before)) + "\\n")
+        sys.__stdout__.flush()
+        os._exit(0)
+    os.wait()
+"""
+
+
+def loaded_by(*starts):
+    """The modules that each start loads before it does anything. A hook before each job pays for all of them."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
-    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    found = loaded.stdout.split()
-    own = {name.rpartition(".")[2] for name in found if ".command." in name}
-    assert "parser" in own and not own & {"watch", "show_help", "show_gpus", "gpu_table", "gpu_processes", "table"}
-    assert not {"difflib", "pwd", "json", "dataclasses", "textwrap"} & (set(found) - ARGPARSE), found
-    assert not [name for name in found if name.endswith(".core.root_folders")]
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(main.__package__)],
+        input=json.dumps(starts),
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found = [set(line.split()) for line in done.stdout.splitlines()]
+    assert len(found) == len(starts)
+    return found
+
+
+def of_command(modules):
+    start = main.__package__ + "."
+    return {name[len(start) :] for name in modules if name.startswith(start)}
+
+
+def test_a_start_loads_one_command():
+    found = [of_command(modules) for modules in loaded_by(*STARTS)]
+    assert dict(zip(STARTS, found)) == STARTS
+
+
+def test_no_command_loads_another_one():
+    names = list(main.COMMANDS)
+    for name, modules in zip(names, loaded_by(*([name] for name in names))):
+        assert of_command(modules) & set(names) == {name} | SHARED.get(name, set())
+
+
+def test_a_hook_loads_nothing_that_only_people_need():
+    for modules in loaded_by(["hook", "prolog"], ["health", "--quick"]):
+        assert not modules & ({"difflib", "pwd", "dataclasses", "inspect", "textwrap"} - ARGPARSE)
 
 
 # Colour -----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import check_pinning
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import pin_check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
@@ -37,14 +37,14 @@ while True: pass
 # In a process of its own, where the loader finds the simulator's library.
 CHECK = """
 import argparse, contextlib, io, json, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import check_pinning
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import pin_check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import observe
 given = json.loads(sys.argv[1])
 arguments = argparse.Namespace(**dict({"pattern": None, "pid": None, "job": None, "json": False}, **given))
 told = io.StringIO()
 with contextlib.redirect_stdout(told):
-    status = check_pinning.run(Host(), arguments)
+    status = pin_check.run(Host(), arguments)
 print(json.dumps([status, told.getvalue()]))
 """
 
@@ -84,7 +84,7 @@ two_cores = pytest.mark.skipif(len(CPUS) < 2, reason="this test may use one CPU 
 @two_cores
 def test_a_good_job_passes_and_the_same_job_mispinned_does_not(job, capsys):
     good, pids = job([CPUS[0]], [CPUS[-1]])
-    assert check_pinning.run(Host(), arguments(pattern=good)) == 0
+    assert pin_check.run(Host(), arguments(pattern=good)) == 0
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert lines[0].split() == ["PID", "THR", "RUN", "LAST", "ALLOWED", "NUMA", "L3", "GPU", "COMMAND"]
@@ -93,7 +93,7 @@ def test_a_good_job_passes_and_the_same_job_mispinned_does_not(job, capsys):
     assert lines[-1] == "well pinned: 2 processes" and "\033" not in out
 
     bad, pids = job([CPUS[0]], [CPUS[0]])
-    assert check_pinning.run(Host(), arguments(pattern=bad)) == 3
+    assert pin_check.run(Host(), arguments(pattern=bad)) == 3
     out = capsys.readouterr().out
     assert "warning: processes {0} and {1} share cores: 2 threads on one core".format(*pids) in out
     assert "well pinned" not in out
@@ -101,7 +101,7 @@ def test_a_good_job_passes_and_the_same_job_mispinned_does_not(job, capsys):
 
 def test_json_tells_all_of_it(job, capsys):
     dummy, pids = job(CPUS)
-    check_pinning.run(Host(), arguments(pid=pids, json=True))
+    pin_check.run(Host(), arguments(pid=pids, json=True))
     told = json.loads(capsys.readouterr().out)
     (one,) = told["processes"]
     assert (one["pid"], one["allowed_cpus"], one["running_threads"]) == (pids[0], CPUS, 1)
@@ -141,7 +141,7 @@ def test_what_cannot_be_checked_is_one_sentence():
         ({}, "it needs one way to find the application"),
     ):
         with pytest.raises(NodeError, match=told):
-            check_pinning.run(Host(), arguments(**given))
+            pin_check.run(Host(), arguments(**given))
 
 
 @pytest.mark.parametrize("name", names())
@@ -161,7 +161,7 @@ def test_every_machine_is_readable_at_80_columns(name, capsys):
         for number, gpu in enumerate(found.gpus)
     )
     state = State(tuple(processes), gpus, "NVML " * 40, (7, 8))
-    check_pinning.show(state, judge(state, found), Places.of(found))
+    pin_check.show(state, judge(state, found), Places.of(found))
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines()) <= 80
     assert "\033" not in out

@@ -298,7 +298,7 @@ def test_an_unknown_numa_node_is_left_out_and_named(node):
 
 
 def test_the_cloud_is_asked_only_where_the_size_is_not_given(monkeypatch, capsys):
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import suggest_profile
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import profile
 
     asked = []
 
@@ -306,16 +306,16 @@ def test_the_cloud_is_asked_only_where_the_size_is_not_given(monkeypatch, capsys
         asked.append(mode)
         return Metadata(None, "silent")
 
-    monkeypatch.setattr(suggest_profile.cloud, "read", read)
-    monkeypatch.setattr(suggest_profile.suggest, "suggest", lambda *given: given)
-    monkeypatch.setattr(suggest_profile.suggest, "text", lambda found, wrap: "{0}\n".format(found[3:]))
-    monkeypatch.setattr(suggest_profile.gpu_info, "gather", lambda options: None)
-    monkeypatch.setattr(suggest_profile.topology, "look", lambda host: None)
+    monkeypatch.setattr(profile.cloud, "read", read)
+    monkeypatch.setattr(profile.suggest, "suggest", lambda *given: given)
+    monkeypatch.setattr(profile.suggest, "text", lambda found, wrap: "{0}\n".format(found[3:]))
+    monkeypatch.setattr(profile.gpu_info, "gather", lambda options: None)
+    monkeypatch.setattr(profile.topology, "look", lambda host: None)
 
     class Given:
         json, name, vm_size = False, None, "Standard_X"
 
-    assert suggest_profile.run(Host(), Given) == 0 and asked == []
+    assert profile.run(Host(), Given) == 0 and asked == []
     assert "Standard_X" in capsys.readouterr().out
     Given.vm_size = None
-    assert suggest_profile.run(Host(), Given) == 0 and asked == ["auto"]
+    assert profile.run(Host(), Given) == 0 and asked == ["auto"]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import draw_svg, draw_text, main, show_topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import draw_svg, draw_text, main, topo
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.draw_sheet import (
     Box,
     CoreGroup,
@@ -232,17 +232,17 @@ def test_no_name_breaks_a_drawing(page):
 
 @pytest.mark.parametrize("name", names())
 def test_the_table_fits_80_columns(machine, name, capsys):
-    show_topology.print_table(machine(name))
+    topo.print_table(machine(name))
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines()) <= 80
     assert out.splitlines()[0].split() == ["NUMA", "CPUS", "MEMORY", "GPUS", "INFINIBAND", "NVME"]
 
 
 def test_names_with_numbers_are_told_as_ranges():
-    assert show_topology.ranges(["mlx5_an0", "mlx5_ib0", "mlx5_ib1", "mlx5_ib2"]) == ["mlx5_an0", "mlx5_ib0-2"]
-    assert show_topology.ranges(["nvme0", "nvme2", "nvme3"]) == ["nvme0,nvme2-3"]
-    assert show_topology.ranges(["0", "1", "0001:00:00.0", "ib"]) == ["0-1", "0001:00:00.0", "ib"]
-    assert show_topology.ranges([]) == []
+    assert topo.ranges(["mlx5_an0", "mlx5_ib0", "mlx5_ib1", "mlx5_ib2"]) == ["mlx5_an0", "mlx5_ib0-2"]
+    assert topo.ranges(["nvme0", "nvme2", "nvme3"]) == ["nvme0,nvme2-3"]
+    assert topo.ranges(["0", "1", "0001:00:00.0", "ib"]) == ["0-1", "0001:00:00.0", "ib"]
+    assert topo.ranges([]) == []
 
 
 def test_a_terminal_that_takes_ascii_only_gets_that(gpunode):
@@ -260,11 +260,11 @@ def test_a_picture_is_printed_or_written(gpunode, tmp_path):
 
 
 def test_a_picture_goes_into_the_file_that_was_named(machine, tmp_path):
-    show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "node.svg"))
+    topo.write_picture(Host(), machine("ndv4"), str(tmp_path / "node.svg"))
     assert (tmp_path / "node.svg").read_text(encoding="utf-8").startswith("<svg ")
     (tmp_path / "file").write_text("")
     with pytest.raises(NodeError, match=r"/file/node.svg: it could not be written"):
-        show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "file" / "node.svg"))
+        topo.write_picture(Host(), machine("ndv4"), str(tmp_path / "file" / "node.svg"))
 
 
 def test_a_picture_is_written_as_a_shell_would(machine, tmp_path):
@@ -272,13 +272,13 @@ def test_a_picture_is_written_as_a_shell_would(machine, tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     reader = os.open(str(tmp_path / "pipe"), os.O_RDONLY | os.O_NONBLOCK)
     try:
-        show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "pipe"))
+        topo.write_picture(Host(), machine("ndv4"), str(tmp_path / "pipe"))
         assert os.read(reader, 5) == b"<svg "
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(os.stat(str(tmp_path / "pipe")).st_mode)
     with pytest.raises(NodeError, match="it could not be written"):
-        show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "misspelt" / "node.svg"))
+        topo.write_picture(Host(), machine("ndv4"), str(tmp_path / "misspelt" / "node.svg"))
     assert not (tmp_path / "misspelt").exists()
 
 
@@ -289,4 +289,4 @@ def test_drawing_and_picture_exclude_each_other(capsys):
 
 def test_output_that_is_no_file_is_taken_as_plain_text(machine, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert show_topology.speaks_utf8() is False
+    assert topo.speaks_utf8() is False

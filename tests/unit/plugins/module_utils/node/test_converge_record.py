@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import converge as command
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.status import BUSY, DONE, NOT_DONE
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import boot
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.exit_status import BUSY, DONE, NOT_DONE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.converge_record import Record, Standing
@@ -149,7 +149,7 @@ def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, caps
         )
     with host.lock(record.LOCK, 0) if running else contextlib.nullcontext():
         refused = BUSY if running else NOT_DONE
-        status = command.boot(host, argparse.Namespace(what="admit", json=False))
+        status = boot.run(host, argparse.Namespace(what="admit", json=False))
     assert status == (DONE if admitted or unit != "enabled" else refused)
     if unit == "enabled" and not admitted:
         assert ("running: " if running else "not ready: ") in capsys.readouterr().out

@@ -218,7 +218,7 @@ def test_a_lock_and_a_record_that_cannot_be_are_sentences_and_nobody_else_s_run(
 
 
 def arguments(*words):
-    return gpunode.parser("converge").parse_args(["converge", *words])
+    return gpunode.parser(["converge"]).parse_args(["converge", *words])
 
 
 MISTAKES = {

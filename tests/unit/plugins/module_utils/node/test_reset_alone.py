@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import lease as command
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import reset as command
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host, LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
@@ -212,7 +212,7 @@ def test_the_lease_is_taken_away_last(node):
 def test_without_yes_nothing_is_done(node):
     arguments = types.SimpleNamespace(yes=False, check=False, json=False, without_slurm=False)
     with pytest.raises(Misuse, match="all data on the scratch are lost"):
-        command.reset(node.host, arguments)
+        command.run(node.host, arguments)
     assert node.runs == []
 
 

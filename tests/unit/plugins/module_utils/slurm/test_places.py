@@ -314,7 +314,7 @@ def test_no_other_module_finds_the_node_name_or_the_files_of_slurm():
     """A second mechanism would be right on the machine of its author and wrong on the next one."""
     allowed = {
         r"uname\(\)\.nodename|gethostname|platform\.node\(|getfqdn|/etc/hostname": {"core/machine.py"},
-        r"\[?[\"']SLURMD_NODENAME[\"']": {"slurm/this_node.py", "slurm/types.py", "command/job_hooks.py"},
+        r"\[?[\"']SLURMD_NODENAME[\"']": {"slurm/this_node.py", "slurm/types.py", "command/hook.py"},
         r"[\"'][^\"' ]*/slurm\.conf[\"']|conf-cache|/run/slurm/conf": {"slurm/places.py"},
         r"[\"'](?:/[^\"' ]*)?/(?:gres|plugstack|cgroup)\.conf[\"']": {
             "slurm/gpus.py",

@@ -23,7 +23,7 @@ import uuid
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import health, load, main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import active_progress, health, main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.budget import Part, Plan
@@ -173,7 +173,7 @@ def test_a_signal_that_comes_when_the_line_was_just_written_leaves_none_of_it(mo
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     progress = Progress(Plan((Part("gpu_compute", None, 13.0),)), "gpu_compute", "all GPUs", 0, 13.0)
-    assert load.run(lambda show: show(progress), True) == 130
+    assert active_progress.run(lambda show: show(progress), True) == 130
     assert re.fullmatch(r"gpunode: health --active: SIGINT ended it [^\n]*\n", terminal.getvalue().rpartition(ERASE)[2])
 
 
@@ -227,7 +227,7 @@ def test_a_budget_below_the_shortest_check_is_refused_with_the_least_useful_numb
 )
 def test_a_budget_without_a_meaning_is_refused(tmp_path, words, text):
     with pytest.raises(Misuse, match=text):
-        health.run(Host(str(tmp_path)), main.parser("health").parse_args(["health", *words]))
+        health.run(Host(str(tmp_path)), main.parser(["health"]).parse_args(["health", *words]))
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -239,7 +239,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(ignored):
         return "verdict"
 
     try:
-        assert load.run(examine, False) == ("verdict" if ignored else 128 + signal.SIGHUP)
+        assert active_progress.run(examine, False) == ("verdict" if ignored else 128 + signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
     finally:
         signal.signal(signal.SIGHUP, before)

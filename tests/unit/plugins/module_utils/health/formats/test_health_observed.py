@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import color
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import output
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import lanes, silences, verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks.silences import CHECK
@@ -126,7 +126,7 @@ def test_people_see_a_word_and_a_colour_of_its_own():
     assert lines[1][1].startswith("  observed gpu_xid: GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79)")
     assert lines[1][1].endswith("(observed; it would count as fail)")
     assert lines[2][1].endswith("(likely) (observed; it would count as warn)")
-    assert len(set(color._CODES.values())) == len(color._CODES)
+    assert len(set(output._CODES.values())) == len(output._CODES)
 
 
 def test_metrics_tell_it_apart():

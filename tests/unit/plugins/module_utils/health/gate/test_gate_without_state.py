@@ -12,7 +12,8 @@ import os
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import job_hooks, main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import hook as command
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import safe_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, owing, record
@@ -184,7 +185,7 @@ def test_a_damaged_declaration_ends_the_health_check_program_with_one_sentence(s
     path.write_text(text)
     logged = []
     monkeypatch.setattr(main, "Host", lambda: Host(str(slurm.roots / "gpu00")))
-    monkeypatch.setattr(job_hooks.syslog, "syslog", lambda *words: logged.append(words[-1]))
+    monkeypatch.setattr(command.syslog, "syslog", lambda *words: logged.append(words[-1]))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SLURMD_NODENAME", "gpu00")
     assert main.main(["hook", "health"]) == 4

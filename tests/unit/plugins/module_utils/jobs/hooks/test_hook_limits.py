@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import job_hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import hook as command
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.hooks import health as gate_hooks
@@ -96,7 +96,7 @@ def test_a_hook_ends_before_the_time_that_the_docs_promise():
     # The scratch is looked at outside of the steps, in a child process with its own limit.
     assert hook.BUDGET_SECONDS + hook.SETTLE_SECONDS + scratch.LOOK_SECONDS < LONGEST_SECONDS
     assert run.HEALTH_SECONDS < hook.BUDGET_SECONDS
-    with open(os.path.join(os.path.dirname(run.__file__), "../../../docs/slurm.md"), encoding="utf-8") as stream:
+    with open(os.path.join(os.path.dirname(run.__file__), "../../../../docs/slurm.md"), encoding="utf-8") as stream:
         assert "PrologEpilogTimeout={0}".format(LONGEST_SECONDS + 10) in stream.read()
 
 
@@ -137,8 +137,8 @@ HOSTILE = "x\nslurmd: error: drained\x1b[2J\x9b\u202e\udcff"
 
 def test_no_name_of_a_process_reaches_a_log_as_it_is(capsys, monkeypatch):
     lines = []
-    monkeypatch.setattr(job_hooks.syslog, "syslog", lambda level, text: lines.append(text))
-    job_hooks._tell("epilog")("process 7 ({0}) stays: it is of job 3".format(HOSTILE))
+    monkeypatch.setattr(command.syslog, "syslog", lambda level, text: lines.append(text))
+    command._tell("epilog")("process 7 ({0}) stays: it is of job 3".format(HOSTILE))
     printed = capsys.readouterr().err
     assert printed == "gpunode: {0}\n".format(lines[0]) and lines[0].isprintable()
     assert "process 7 (x?slurmd: error: drained?[2J???) stays" in lines[0]

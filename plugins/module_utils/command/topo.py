@@ -18,7 +18,13 @@ from ..core.machine import whole_name
 from ..core.resource import NodeError
 from ..facts import topology
 from ..facts.sysfs import format_cpulist
-from .table import print_json, size, table, wrapped
+from .output import print_json, size, table, wrapped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--draw", action="store_true", help="as a drawing of at most 80 columns, in place of the table")
+    how.add_argument("--svg", nargs="?", const="-", metavar="FILE", help="as an SVG picture, into FILE or printed")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

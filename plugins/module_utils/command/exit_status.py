@@ -12,11 +12,23 @@ numbers of their own (Nagios, node-problem-detector); its formats know them, and
 from __future__ import annotations
 
 import sys
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
-from ..core.host import LockHeld
+from ..core.host import Host, LockHeld
 from ..core.resource import Misuse, NodeError
-from .status import BUSY, NOT_DONE, UNKNOWN, WRONG_USE
+
+DONE = 0
+NOT_DONE = 1  # not done, or not in order
+WRONG_USE = 2
+WARNINGS = 3  # looked at, and there are warnings
+UNKNOWN = 4  # of a command whose status is a verdict: nothing is known to be wrong, and something is not known
+BUSY = 75  # another run is at it; as EX_TEMPFAIL of sysexits.h
+
+# Of gpunode health. They are here and not in its module: an error is told in the form that was asked for, also where
+# that module cannot be loaded.
+FORMATS = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
+LEVEL = "passive"
+FAIL_ON = ("warn", "unknown", "fail")
 
 
 def failed(words: Sequence[str], error: Exception) -> int:
@@ -64,14 +76,34 @@ def _tell(words: Sequence[str], error: NodeError, status: int) -> int:
         # Nothing is known to be wrong, and that alone was to be a failure.
         return 0 if fail_on == "fail" and status == UNKNOWN else status
     if _of_health(words) and "--list" not in words:
-        from .health import print_undone  # loaded only where it is wanted
-
-        return print_undone(form, level, fail_on, error, status)
-    from .table import print_json
+        return _print_undone(form, level, fail_on, error, status)
+    from .output import print_json
 
     parts = {"thing": error.thing, "reason": error.reason, "remedy": error.remedy, "message": str(error)}
     print_json({"error": parts})
     return status
+
+
+def _print_undone(form: str, level: str, fail_on: Optional[str], error: NodeError, status: int) -> int:
+    """No verdict could be made: told as one of which nothing is known but this, in the form that was asked for."""
+    from .. import health  # loaded only where it is wanted
+    from ..health import formats
+    from ..slurm import this_node
+
+    verdict = health.undone(this_node.here(Host()).node_name, error, health.Cost(level))
+    print(formats.render(form, verdict), end="")
+    if form in formats.OF_PROGRAMS:
+        status = formats.exit_status(form, verdict)
+    elif form != "json":  # these have no place for a sentence
+        print("gpunode: {0}".format(error), file=sys.stderr)
+    return status if isinstance(error, Misuse) else status_of(verdict, fail_on, status)
+
+
+def status_of(verdict: Any, fail_on: Optional[str], status: int) -> int:
+    """``status``, unless the verdict is better than the outcome that is to be a failure."""
+    from .. import health
+
+    return status if fail_on is None or health.reached(verdict.outcome, fail_on) else DONE
 
 
 def _asked(words: Sequence[str]) -> Tuple[str, str, Optional[str]]:
@@ -85,8 +117,6 @@ def _asked(words: Sequence[str]) -> Tuple[str, str, Optional[str]]:
     parser.set_defaults(json=False, form="text", level="", fail_on=None)
     parser.add_argument("--json", action="store_true")
     if _of_health(words):
-        from .health_arguments import LEVEL, add_fail_on, add_forms, add_levels
-
         parser.set_defaults(level=LEVEL)
         add_forms(parser, "form")
         add_levels(parser)
@@ -97,3 +127,21 @@ def _asked(words: Sequence[str]) -> Tuple[str, str, Optional[str]]:
     except SystemExit:
         return "text", "", None
     return "json" if found.json else str(found.form), str(found.level), found.fail_on
+
+
+def add_levels(parser: Any) -> None:
+    parser.add_argument("--quick", action="store_const", dest="level", const="quick", help="what is done before a job")
+    parser.add_argument("--active", action="store_const", dest="level", const="active", help="measure too, for minutes")
+
+
+def add_fail_on(parser: Any) -> None:
+    parser.add_argument(
+        "--fail-on", choices=FAIL_ON, metavar="OUTCOME", help="end with 0 but for this outcome and worse ones"
+    )
+
+
+def add_forms(parser: Any, name: str) -> None:
+    """The arguments that choose a form, into the attribute ``name``."""
+    parser.add_argument("--format", dest=name, choices=FORMATS, default="text", metavar="FORM", help=", ".join(FORMATS))
+    for form, what in (("nagios", "Nagios and Icinga"), ("npd", "node-problem-detector")):
+        parser.add_argument("--" + form, action="store_const", dest=name, const=form, help="for " + what)

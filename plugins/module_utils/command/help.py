@@ -7,18 +7,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import Sequence
+from typing import List, Sequence
 
 from ..core.host import Host
+from .exit_status import DONE
+from .output import print_json
 from .parser import Parser
-from .status import DONE
-from .table import print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command, such as: clocks max")
 
 
 def run(dummy: Host, arguments: argparse.Namespace) -> int:
     from .main import parser
 
-    text = _command(parser(), arguments.words).format_help()
+    words: List[str] = arguments.words
+    text = _command(parser(loaded=words[:1]), words).format_help()
     if arguments.json:
         print_json({"help": text})
     else:

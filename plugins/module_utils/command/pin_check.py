@@ -19,14 +19,27 @@ from ..placement.running import State, choose, judge, observe
 from ..placement.running.judge import launchers
 from ..placement.running.places import Places
 from ..placement.running.types import WARNING, Finding, Process
-from .color import painter
-from .status import DONE, WARNINGS
-from .table import print_json, table, wrapped
+from .exit_status import DONE, WARNINGS
+from .output import painter, print_json, table, wrapped
 
 WIDTH = 80
 HEAD = ("PID", "THR", "RUN", "LAST", "ALLOWED", "NUMA", "L3", "GPU", "COMMAND")
 # A longer list of CPUs is cut in the table; JSON has all of it.
 _LIST_WIDTH = {"LAST": 12, "ALLOWED": 15, "NUMA": 7, "L3": 8, "GPU": 8}
+
+
+EXAMPLES = """examples:
+  gpunode pin check train.py         processes whose command line matches a regular expression
+  gpunode pin check --pid 4711 --pid 4712
+  gpunode pin check --job 1234       the processes of a Slurm job
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="a regular expression for the command line")
+    parser.add_argument("--pid", type=int, action="append", metavar="N", help="this process; may be given again")
+    parser.add_argument("--job", metavar="ID", help="the processes of this Slurm job")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

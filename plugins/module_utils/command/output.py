@@ -1,15 +1,23 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plain tables for a terminal of 80 columns, and JSON for programs."""
+"""Plain tables for a terminal of 80 columns, JSON for programs, and colour for terminals.
+
+Colour is on a terminal only: not in a pipe, not with NO_COLOR (https://no-color.org), not on a dumb terminal.
+"""
 
 # pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
 
 import json
-from typing import Any, List, Optional, Sequence
+import os
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from ..core import units
+
+Paint = Callable[[str, str], str]
+
+_CODES = {"good": "32", "warning": "33", "bad": "31", "observed": "36", "faint": "2", "strong": "1"}
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> List[str]:
@@ -40,3 +48,18 @@ def wrapped(text: str, width: int = 80, indent: str = "  ") -> str:
 
 def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, sort_keys=True))
+
+
+def wanted(stream: Any, environment: Optional[Mapping[str, str]] = None) -> bool:
+    variables = os.environ if environment is None else environment
+    return bool(stream.isatty()) and not variables.get("NO_COLOR") and variables.get("TERM") != "dumb"
+
+
+def painter(stream: Any, environment: Optional[Mapping[str, str]] = None) -> Paint:
+    """A function ``paint(text, kind)`` for this stream; kinds: good, warning, bad, observed, faint, strong.
+
+    Colour never carries meaning alone: what is painted says the same without it.
+    """
+    if not wanted(stream, environment):
+        return lambda text, kind: text
+    return lambda text, kind: "\033[{0}m{1}\033[0m".format(_CODES[kind], text)

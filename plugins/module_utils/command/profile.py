@@ -12,8 +12,16 @@ import textwrap
 from ..core.host import Host
 from ..facts import gpu_info, sysfs, topology
 from ..facts.profile import cloud, suggest
-from .status import DONE
-from .table import print_json
+from .exit_status import DONE
+from .output import print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(metavar="suggest", required=True)
+    told = "write a profile of this machine, for a person to check"
+    one = what.add_parser("suggest", help=told, description="Write a profile of this machine, for a person to check.")
+    one.add_argument("--name", metavar="NAME", help="the name of the profile, and of its file without .yml")
+    one.add_argument("--vm-size", metavar="SIZE", help="the VM size; without it the cloud is asked, if this is one")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

@@ -1,18 +1,27 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lines of ``gpunode info``: one for each GPU, one for each process on it, and what else is to know. Pure."""
+"""``gpunode info``: the GPUs, and what runs on them."""
 
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
 
+import argparse
+import shutil
+import sys
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ..core.host import Host
 from ..core.machine import short_name
 from ..core.resource import printable
+from ..facts import gpu_info
 from ..facts.gpu_info.types import GpuInformation, Information, Process
+from ..facts.nvml import identity
 from ..facts.sysfs import format_cpulist
-from .gpu_processes import Owner
-from .table import size, table, wrapped
+from .arguments import add_gpu, add_watch, gpu_selectors
+from .exit_status import DONE, NOT_DONE
+from .gpu_processes import Owner, Owners
+from .output import painter, print_json, size, table, wrapped
 
 HEAD = ("GPU", "ADDRESS", "TEMP", "POWER", "MHz", "MEMORY", "UTIL", "PERSIST")
 Line = Tuple[str, str]  # how it is painted, and its text
@@ -24,6 +33,74 @@ _SLOWED = (
     "hardware_power_brake_slowdown",
     "hardware_slowdown",
 )
+# Of --json; the whole of it is in the module gpu_info and takes longer.
+GROUPS = ("memory", "settings", "clocks", "power", "temperature", "load", "processes", "repair")
+_OWN = ("user", "command", "job", "container")
+DETAILS = """Columns: temperature (Celsius), power and its limit, clocks (graphics + memory),
+memory used and total, utilisation (MIG: a partitioned GPU has none as a
+whole), persistence mode. Below them, the processes on the GPUs, with the Slurm
+job or the container that they belong to.
+
+examples:
+  gpunode info                    all GPUs, once
+  gpunode info --watch            again every 2 seconds, until ^C
+  gpunode info --watch 10 --json  a line of JSON every 10 seconds, for programs
+  gpunode info --gpu 0,1          two of them
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show the GPUs of this node, and what runs on them."
+    parser.epilog = DETAILS
+    add_gpu(parser)
+    add_watch(parser, 2)
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    """The GPUs. Status 1 when they cannot all be read, so that scripts notice.
+
+    :raises Misuse: when a GPU is named that there is not.
+    """
+    options = gpu_info.Options(gpu_selectors(arguments.gpu), GROUPS)
+    owners = Owners(host)
+    status = DONE
+
+    def look() -> Any:
+        nonlocal status
+        found = gpu_info.gather(options)
+        status = DONE if found.status in ("ok", "no_gpu") else NOT_DONE
+        if found.status == "no_gpu":
+            identity.select((), [selector for selector in options.gpus if selector != identity.ALL])
+        told = owners.of(sorted(set(pids(found))))
+        return _plain(found, told) if arguments.json else _text(found, told)
+
+    if arguments.watch is not None:
+        from .watch import watch
+
+        return watch(arguments.watch, look)
+    picture = look()
+    if arguments.json:
+        print_json(picture)
+    else:
+        print(picture)
+    return status
+
+
+def _text(found: Information, owners: Mapping[int, Owner]) -> str:
+    paint = painter(sys.stdout)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    return "\n".join(paint(text, kind) if kind else text for kind, text in lines(found, owners, width))
+
+
+def _plain(found: Information, owners: Mapping[int, Owner]) -> Dict[str, Any]:
+    answer = found.to_dict()
+    for gpu in answer["gpus"]:
+        for process in (gpu["processes"] or {}).get("running") or ():
+            process.update((name, getattr(owners[process["pid"]], name)) for name in _OWN)
+    return answer
+
+
+# The lines, one for each GPU and one for each process on it. Pure. ------------------------------------
 
 
 def pids(found: Information) -> Iterator[int]:

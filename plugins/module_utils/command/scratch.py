@@ -11,8 +11,12 @@ from typing import Any, Dict, List
 
 from ..core.host import Host
 from ..resources import nvme_scratch
-from .status import DONE, NOT_DONE
-from .table import print_json, size, table
+from .exit_status import DONE, NOT_DONE
+from .output import print_json, size, table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["status"])
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

@@ -19,6 +19,21 @@ RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
 MOST_BUILDS = 16
 
 
+def canonical(uuid: str) -> str:
+    """32 lower-case hexadecimal digits, whichever way a tool groups them."""
+    return uuid.replace(":", "").replace("-", "").strip().lower()
+
+
+def array_form(uuid: str) -> str:
+    """As mdadm writes it: four groups of eight."""
+    return ":".join(uuid[i : i + 8] for i in range(0, 32, 8))
+
+
+def filesystem_form(uuid: str) -> str:
+    """As blkid, mkfs and fstab write it."""
+    return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
+
+
 @frozen
 class Build:
     """One file system that we made, or adopted by its name. ``array_uuid`` is None on a single disk.
@@ -32,6 +47,11 @@ class Build:
     filesystem: str
     serials: Tuple[str, ...]
     finished: bool = False
+
+    def __str__(self) -> str:
+        if self.array_uuid is not None:
+            return "our array {0}".format(array_form(self.array_uuid))
+        return "our file system {0}".format(filesystem_form(self.filesystem_uuid))
 
 
 @frozen

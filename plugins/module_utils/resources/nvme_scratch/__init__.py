@@ -28,7 +28,7 @@ from . import view
 from .apply import STEPS
 from .options import SECTION, Desired
 from .plan import plan
-from .tools import takes_away, unit_of
+from .tools import takes_away
 from .types import Found, State
 from .waiting import look, look_now
 
@@ -59,7 +59,7 @@ def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
     found = outcome.after if planned else outcome.before
     foreseen = outcome.plan.actions if planned and outcome.after is outcome.before else ()
     scratch = view.text(found.scratch, desired, tuple(action.describe() for action in foreseen))
-    return scratch + boot_unit.text(found.unit, unit_of(desired), foreseen)
+    return scratch + boot_unit.text(found.unit, desired.unit, foreseen)
 
 
 def _line(result: Mapping[str, Any]) -> str:

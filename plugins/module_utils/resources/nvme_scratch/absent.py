@@ -14,6 +14,7 @@ from .actions import (
     CheckDisks,
     EditFstab,
     EraseFilesystem,
+    EraseMark,
     RemoveFolder,
     StopArray,
     StopAutomount,
@@ -21,7 +22,6 @@ from .actions import (
     WriteRecord,
 )
 from .builds import Left
-from .create import erase_mark
 from .options import SECTION
 from .types import JudgedArray, JudgedDisk, Node, name_of
 
@@ -64,14 +64,14 @@ def plan(node: Node, left: Sequence[Left]) -> Plan:
     steps: List[Action] = []
     if own_mount is not None:
         steps.append(Unmount(own_mount.mount_point, own_mount.device or ""))
-    own = [line for line in fstab.entries(state.fstab) if fstab.is_ours(line, path, node.known)]
+    own = [line for line in fstab.entries(state.fstab, path, node.known) if line.ours]
     automounts = tuple(
         StopAutomount(line.mount_point)
         for line in own
         if "x-systemd.automount" in line.options
         and any(found.mount_point == line.mount_point and found.filesystem == "autofs" for found in state.mounts)
     )
-    marks = tuple(erase_mark(one.disk.serial, one.disk.name, one.mark) for one in marked if one.mark is not None)
+    marks = tuple(EraseMark.of(one.disk, one.mark) for one in marked if one.mark is not None)
     # Until all of it is known to be free, nothing is removed, and a check that fails mounts it again.
     uuids = tuple(dict.fromkeys(one.uuid or "" for one in arrays))
     if marks or uuids:

@@ -9,8 +9,9 @@ from typing import Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action
-from ...facts.scratch.record import RECORD_PATH, Record
-from .types import FSTAB_PATH, Mount, array_form, filesystem_form
+from ...facts.scratch.record import RECORD_PATH, Build, Record, array_form, filesystem_form
+from .options import Desired
+from .types import FSTAB_PATH, Disk, Mount
 
 
 @frozen
@@ -43,6 +44,11 @@ class EraseMark(Action):
     name: str
     array_uuid: Optional[str] = None
     filesystem_uuid: Optional[str] = None
+
+    @classmethod
+    def of(cls, disk: Disk, build: Build) -> EraseMark:
+        alone = build.array_uuid is None
+        return cls(disk.serial, disk.name, build.array_uuid, build.filesystem_uuid if alone else None)
 
     def describe(self) -> str:
         if self.array_uuid is not None:
@@ -159,6 +165,20 @@ class MakeFilesystem(Action):
     chunk_kib: Optional[int] = None
     data_disks: int = 1
     discard: bool = False
+
+    @classmethod
+    def on(cls, build: Build, desired: Desired) -> MakeFilesystem:
+        alone = build.array_uuid is None
+        return cls(
+            filesystem=build.filesystem,
+            filesystem_uuid=build.filesystem_uuid,
+            label=desired.filesystem_label,
+            array_uuid=build.array_uuid,
+            serial=build.serials[0] if alone else None,
+            chunk_kib=None if alone else desired.chunk_kib,
+            data_disks=len(build.serials),
+            discard=desired.discard,
+        )
 
     def describe(self) -> str:
         target = (

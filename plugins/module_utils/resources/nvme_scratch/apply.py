@@ -16,6 +16,7 @@ from ...core.node_packages import distribution
 from ...core.resource import Action, NodeError, Step
 from ...core.systemd import boot_unit
 from ...facts.scratch import record
+from ...facts.scratch.record import array_form, filesystem_form
 from . import fstab, mount, mount_options, mounted, observe, users
 from .actions import (
     AssembleArray,
@@ -38,7 +39,7 @@ from .actions import (
 from .devices import array_path, disk_path
 from .erase import repair
 from .options import Desired
-from .types import FSTAB_PATH, array_form, filesystem_form
+from .types import FSTAB_PATH
 from .writer import Writer
 
 

@@ -13,9 +13,8 @@ from typing import List, Optional, Sequence, Tuple, Union
 
 from ...core.frozen import frozen, replaced
 from ...core.resource import Refusal
-from ...facts.scratch.record import Build, extend
-from .disks import foreign_data
-from .types import Array, Disk, Filesystem, JudgedArray, JudgedDisk, Member, Node, array_form, filesystem_form, name_of
+from ...facts.scratch.record import Build, array_form
+from .types import Array, Disk, Filesystem, JudgedArray, JudgedDisk, Member, Node, name_of
 
 _WAIT = (
     "wait until the reshape or recovery has ended (cat /proc/mdstat; mdadm --grow --continue {0} continues one "
@@ -30,6 +29,8 @@ class Scratch:
 
     ``content``: ``complete`` (our file system), ``begun`` (its mkfs did not end), ``nothing`` (it is blank), ``unseen``
     (it is not assembled), ``unread`` (it has our mark, and its superblock could not be read), or ``unclear``.
+    ``finished``: its mkfs ended: a complete file system is one, whatever the record says, and may have been written
+    since. ``damaged``: it was finished, and is not recognised any more.
     """
 
     build: Build
@@ -41,25 +42,21 @@ class Scratch:
     mount_points: Tuple[str, ...]
     chunk_bytes: Optional[int]
     content: str
+    finished: bool
+    damaged: bool
     foreign: Optional[Refusal] = None
 
-    @property
-    def finished(self) -> bool:
-        """Its mkfs ended: a complete file system is one, whatever the record says, and may have been written since."""
-        return self.build.finished or self.content == "complete"
-
-    @property
-    def damaged(self) -> bool:
-        """It was finished, and is not recognised any more."""
-        return self.build.finished and self.content not in ("complete", "unseen", "unread")
+    def __str__(self) -> str:
+        return str(self.build) if self.build.array_uuid else "our {0}".format(self.disks[0].disk)
 
 
 @frozen
 class Left:
     """What is left of a build: ``carriers`` have its mark, ``arrays`` are what the kernel has made of them.
 
-    ``complete``: nothing is missing. ``copies``: carriers that it was not built of. ``altered``: what somebody has
-    changed of the array since it was built. ``unseen``: it may be readable, and its content is unknown, so neither
+    ``complete``: nothing is missing. ``copies``: carriers that it was not built of. ``superblocks`` of md on the
+    carriers; None: libblkid recognises one that mdadm could not read. ``altered``: what somebody has changed of the
+    array since it was built. ``unseen``: it may be readable, and its content is unknown, so neither
     rebuild nor absent erases it. ``moving``: a reshape or a recovery moves its data.
     """
 
@@ -68,19 +65,10 @@ class Left:
     arrays: Tuple[JudgedArray, ...]
     complete: Optional[Scratch]
     copies: Tuple[Disk, ...]
+    superblocks: Tuple[Optional[Member], ...]
     altered: Optional[str]
     unseen: Optional[Refusal] = None
     moving: Optional[Refusal] = None
-
-    @property
-    def thing(self) -> str:
-        return thing(self.build)
-
-
-def thing(build: Build) -> str:
-    if build.array_uuid is not None:
-        return "our array {0}".format(array_form(build.array_uuid))
-    return "our file system {0}".format(filesystem_form(build.filesystem_uuid))
 
 
 def judge_builds(node: Node) -> Tuple[Tuple[Scratch, ...], Tuple[Left, ...]]:
@@ -123,7 +111,7 @@ def scratch(
     if device is None:
         member = disks[0].disk.member
         chunk = member.chunk_bytes if member is not None else None
-        return Scratch(build, disks, None, pieces, None, None, (), chunk, "unseen")
+        return Scratch(build, disks, None, pieces, None, None, (), chunk, "unseen", build.finished, False)
     seen = device.filesystem
     ours = seen is not None and seen.uuid == build.filesystem_uuid
     blank = array is not None and array.content is not None and array.content.other_at is None
@@ -136,7 +124,10 @@ def scratch(
     else:
         content = "nothing" if blank and not device.signatures and seen is None else "unclear"
     chunk = array.chunk_bytes if array is not None else None
-    return Scratch(build, disks, array, pieces, device.name, seen, device.mount_points, chunk, content)
+    finished = build.finished or content == "complete"
+    damaged = build.finished and content not in ("complete", "unread")
+    places = device.mount_points
+    return Scratch(build, disks, array, pieces, device.name, seen, places, chunk, content, finished, damaged)
 
 
 def _array(node: Node, build: Build, pieces: Tuple[JudgedArray, ...]) -> Optional[Scratch]:
@@ -191,46 +182,32 @@ def _left(
         altered = "it was built of {0} disks and has {1} now".format(
             len(build.serials), ", ".join(str(count) for count in sorted(c for c in counts if c is not None))
         )
-    left = Left(build, carriers, arrays, complete, copies, altered)
-    if build.array_uuid is not None:
-        left = replaced(left, unseen=_unseen(left))
-    if not changing:
-        return left
-    wait = _WAIT.format(next((one.array.path for one in arrays), "of the array"))
-    return replaced(left, moving=left.unseen or Refusal(left.thing, altered or "", wait))
-
-
-def _unseen(one: Left) -> Optional[Refusal]:
-    """An array that may be readable and whose content is unknown. Only a RAID0 that lacks a member cannot be read;
-    copies, spares and any other level may."""
-    marks = superblocks(one)
-    unsure = [m for m in marks if m is None or m.level != "raid0" or m.reshaping or None in (m.role, m.raid_devices)]
-    roles = {member.role for member in marks if member is not None}
-    complete = any(member is not None and roles >= set(range(member.raid_devices or 0)) for member in marks)
-    if any(found.array.readable for found in one.arrays) or not (unsure or complete):
-        return None
-    raid0 = one.complete is not None or all(member is not None and member.level == "raid0" for member in marks)
-    reason = "all of its disks are here, and it is not assembled" if raid0 else "it is not assembled"
-    reason += ", so its content is unknown"
-    if one.altered is not None:
-        reason += "; {0}".format(one.altered)
-    return Refusal(one.thing, reason, assembling(one) + " and run again")
-
-
-def superblocks(one: Left) -> Tuple[Optional[Member], ...]:
-    """The superblocks of its carriers; None: libblkid recognises one that mdadm could not read."""
-    uuid = one.build.array_uuid or ""
-    found = [(disk, disk.member is not None and disk.member.array_uuid == uuid) for disk in one.carriers]
-    return tuple(
+    uuid = build.array_uuid or ""
+    found = [(disk, disk.member is not None and disk.member.array_uuid == uuid) for disk in carriers]
+    marks = tuple(
         disk.member if by_mdadm else None
         for disk, by_mdadm in found
         if by_mdadm or any(signature.uuid == uuid for signature in disk.signatures)
     )
+    left = Left(build, carriers, arrays, complete, copies, marks, altered)
+    # Only a RAID0 that lacks a member cannot be read; copies, spares and any other level may.
+    unsure = [m for m in marks if m is None or m.level != "raid0" or m.reshaping or None in (m.role, m.raid_devices)]
+    roles = {member.role for member in marks if member is not None}
+    every = any(member is not None and roles >= set(range(member.raid_devices or 0)) for member in marks)
+    if build.array_uuid is not None and (unsure or every) and not any(one.array.readable for one in arrays):
+        raid0 = complete is not None or all(member is not None and member.level == "raid0" for member in marks)
+        reason = "all of its disks are here, and it is not assembled" if raid0 else "it is not assembled"
+        reason += ", so its content is unknown" + ("; " + altered if altered is not None else "")
+        left = replaced(left, unseen=Refusal(str(build), reason, assembling(left) + " and run again"))
+    if changing:
+        wait = _WAIT.format(next((one.array.path for one in arrays), "of the array"))
+        left = replaced(left, moving=left.unseen or Refusal(str(build), altered or "", wait))
+    return left
 
 
 def assembling(one: Left) -> str:
     """How a user assembles it. mdadm leaves out members whose events differ by more than one, without --force."""
-    members = [member for member in superblocks(one) if member is not None]
+    members = [member for member in one.superblocks if member is not None]
     events = [member.events for member in members if member.events is not None]
     if not events or max(events) - min(events) <= 1:
         return "assemble it (mdadm --assemble --scan)"
@@ -254,7 +231,9 @@ def without_record(node: Node) -> Union[Scratch, Refusal, None]:
         clean = alone and not array.holders and not array.partitions and not array.swap
         if clean and array.whole and array.level == "raid0" and set(array.members) == {disk.name for disk in chosen}:
             build = Build(one.uuid, seen.uuid, seen.type, tuple(sorted(disk.serial for disk in chosen)), True)
-            return replaced(scratch(build, node.chosen, array), foreign=foreign_data(array, extend(record, build)))
+            # That it is not in our record is no reason here.
+            foreign = one.foreign if array.read_error is not None else None
+            return replaced(scratch(build, node.chosen, array), foreign=foreign)
     if len(chosen) == 1:
         disk, seen = chosen[0], chosen[0].filesystem
         alone = not disk.partitions and not disk.holders and not disk.read_only and len(disk.signatures) == 1

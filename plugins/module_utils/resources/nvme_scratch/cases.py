@@ -8,9 +8,10 @@ from __future__ import annotations
 from ...core.frozen import replaced
 from ...core.resource import Plan, Refusal
 from ...facts.scratch.record import RECORD_PATH
-from . import absent, erase, existing, selection
+from . import absent, erase, existing
 from .builds import Scratch, judge_builds, without_record
 from .create import create
+from .selection import examine
 from .types import Identity, Node
 
 
@@ -28,12 +29,9 @@ def choose(node: Node, identity: Identity) -> Plan:
         # There are several when a user took an older one up again; the mounted one is meant.
         finished = [one for one in finished if node.desired.mount_point in one.mount_points] or finished
     kept = finished[0] if finished and not (finished[0].damaged and node.desired.rebuild) else without_record(node)
-    wrong = selection.wrong_choice(node)
-    count = selection.too_few(node, left)
-    left_out, unknown = selection.remarks(node)
-    nothing = selection.no_disk(node) if node.nothing else None
-    if wrong:
-        planned = Plan(refusals=wrong)
+    choice = examine(node, left)
+    if choice.wrong:
+        planned = Plan(refusals=choice.wrong)
     elif len(finished) > 1:
         reason = "{0} of our file systems stand whole: {1}".format(
             len(finished), "; ".join(", ".join(judged.disk.serial for judged in one.disks) for one in finished)
@@ -55,8 +53,8 @@ def choose(node: Node, identity: Identity) -> Plan:
         moving = tuple(one.moving for one in left if one.moving is not None)
         if adopted is not None:
             planned = adopted
-        elif nothing is not None:
-            planned = nothing
+        elif choice.nothing is not None:
+            planned = choice.nothing
         elif moving or elsewhere:
             # Alone: the remedies of other refusals end the program that moves the data, or erase or remove a disk that
             # has a part of them.
@@ -64,5 +62,5 @@ def choose(node: Node, identity: Identity) -> Plan:
         elif begun is not None:
             planned = existing.keep(node, begun, left)
         else:
-            planned = create(node, left, erase.protected(node, left), count, identity)
-    return replaced(planned, notes=(*planned.notes, *(() if planned.skipped else left_out), *unknown))
+            planned = create(node, left, erase.protected(node, left), choice.count, identity)
+    return replaced(planned, notes=(*planned.notes, *(() if planned.skipped else choice.left_out), *choice.unknown))

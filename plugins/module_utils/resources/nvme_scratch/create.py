@@ -9,11 +9,11 @@ from typing import List, Sequence
 
 from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
-from ...facts.scratch.record import Build, extend
+from ...facts.scratch.record import Build, array_form, extend
 from . import mount
 from .actions import CheckDisks, ClearDisk, CreateArray, EraseMark, MakeFilesystem, StopArray, WriteRecord
-from .builds import Left, thing
-from .types import OURS, UNKNOWN_DATA, Identity, Node, array_form, name_of
+from .builds import Left
+from .types import OURS, UNKNOWN_DATA, Identity, Node, name_of
 
 
 def create(
@@ -55,13 +55,13 @@ def create(
     begun = [one.complete for one in left if one.complete is not None and one.complete.content == "begun"]
     given_up = desired.rebuild or all(disk.serial in overwritten for disk in disks)
     given_up = given_up or any(set(node.chosen) <= set(one.disks) for one in begun)
-    marks = tuple(erase_mark(one.disk.serial, one.disk.name, build) for dummy, build, one in ours if one.mark)
+    marks = tuple(EraseMark.of(one.disk, build) for dummy, build, one in ours if one.mark)
     clear = tuple(
         ClearDisk(one.disk.serial, one.disk.name)
         for one in node.chosen
         if one.content == UNKNOWN_DATA and one.disk.serial in overwritten
     )
-    filesystem = make_filesystem(node, build)
+    filesystem = MakeFilesystem.on(build, desired)
     mounting = mount.plan(node, build, None)
     refusals += mounting.refusals
     if refusals:
@@ -75,7 +75,7 @@ def create(
                 sizes[0], sizes[-1]
             )
         )
-    lost = dict.fromkeys(thing(build) for dummy, build, one in ours if build.finished)
+    lost = dict.fromkeys(str(build) for dummy, build, one in ours if build.finished)
     if lost:
         notes.append("As rebuild says, what is left of {0} is erased.".format(", ".join(lost)))
     begin = extend(mounting.record, build)
@@ -103,22 +103,3 @@ def create(
     steps += [filesystem, WriteRecord(done, "the file system is made")]
     # Declared last: an option that the mount does not take must not be repeated by each boot.
     return Plan((*steps, *mounting.actions, *node.declare), notes=tuple(notes))
-
-
-def erase_mark(serial: str, name: str, build: Build) -> EraseMark:
-    alone = build.array_uuid is None
-    return EraseMark(serial, name, build.array_uuid, build.filesystem_uuid if alone else None)
-
-
-def make_filesystem(node: Node, build: Build) -> MakeFilesystem:
-    alone = build.array_uuid is None
-    return MakeFilesystem(
-        filesystem=build.filesystem,
-        filesystem_uuid=build.filesystem_uuid,
-        label=node.desired.filesystem_label,
-        array_uuid=build.array_uuid,
-        serial=build.serials[0] if alone else None,
-        chunk_kib=None if alone else node.desired.chunk_kib,
-        data_disks=len(build.serials),
-        discard=node.desired.discard,
-    )

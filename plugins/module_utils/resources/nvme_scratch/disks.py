@@ -13,21 +13,9 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ...core import declaration
 from ...core.resource import Action, Refusal
-from ...facts.scratch.record import Build, Record
+from ...facts.scratch.record import Build, Record, array_form
 from .options import SECTION, Desired, overwrite
-from .types import (
-    BLANK,
-    OURS,
-    REFUSED,
-    UNKNOWN_DATA,
-    Array,
-    Disk,
-    JudgedArray,
-    JudgedDisk,
-    Node,
-    State,
-    array_form,
-)
+from .types import BLANK, OURS, REFUSED, UNKNOWN_DATA, Array, Disk, JudgedArray, JudgedDisk, Node, State
 
 # Transports that leave the machine: such a disk is never node-local.
 NETWORKS = ("tcp", "rdma", "fc")
@@ -71,22 +59,9 @@ def _judge_array(array: Array, state: State, record: Record) -> JudgedArray:
         said = {disk.member.array_uuid if disk.member else None for disk in state.disks if disk.name in array.members}
         uuid = said.pop() if len(said) == 1 else None
     thing = "our {0}".format(array)
-    foreign = foreign_data(array, record)
-    blocked = foreign
-    if array.mount_points:
-        at = ", ".join(array.mount_points)
-        reason = "it is in the way, and still mounted at {0}".format(at)
-        blocked = Refusal(thing, reason, "unmount {0}, then run again".format(at))
-    elif foreign is None and array.busy:
-        blocked = Refusal(thing, "a program has it open", "end that use, then run again")
-    return JudgedArray(array, uuid, record.array(uuid), foreign, blocked)
-
-
-def foreign_data(array: Array, record: Record) -> Optional[Refusal]:
-    """Our array contains data of another owner. No remedy erases or repairs anything while these data exist."""
     unknown = [one for one in array.signatures if record.filesystem(one.uuid) is None]
     elsewhere = [point for point in array.mount_points if point != record.mount_point]
-    remedy = "move it to another device; run again when only our file system is on {0}".format(array.path)
+    reason = None
     if array.holders:
         reason = "{0} is built on it".format(", ".join(array.holders))
     elif array.partitions:
@@ -99,97 +74,98 @@ def foreign_data(array: Array, record: Record) -> Optional[Refusal]:
         reason = "it carries {0}, which is not in our record".format(unknown[0])
     elif array.broken and elsewhere and not array.signatures:
         reason = "a member is missing, and an unreadable file system is mounted from it at " + ", ".join(elsewhere)
-    else:
-        return None
+    # No remedy erases or repairs anything while data of another owner exist.
+    remedy = "move it to another device; run again when only our file system is on {0}".format(array.path)
     if array.read_error is not None:
         remedy = "look for errors of its disks in the kernel log, then run again"
-    return Refusal("our {0}".format(array), reason, remedy)
+    foreign = None if reason is None else Refusal(thing, reason, remedy)
+    blocked = foreign
+    if array.mount_points:
+        at = ", ".join(array.mount_points)
+        blocked = Refusal(
+            thing, "it is in the way, and still mounted at {0}".format(at), "unmount {0}, then run again".format(at)
+        )
+    elif foreign is None and array.busy:
+        blocked = Refusal(thing, "a program has it open", "end that use, then run again")
+    return JudgedArray(array, uuid, record.array(uuid), foreign, blocked)
 
 
 def _judge_disk(
     disk: Disk, state: State, desired: Desired, record: Record, arrays: Sequence[JudgedArray]
 ) -> JudgedDisk:
-    mark = _mark(disk, record)
     # Of each block device on top of it, the array that it is; None: it is another device.
     holders = [(name, next((one for one in arrays if one.array.name == name), None)) for name in disk.holders]
-    recorded = mark is not None or any(one.build for one in arrays if one.array.name in disk.holders)
-    system, remote = _system(disk, state, recorded), _remote(disk)
+    holding = any(one.build for one in arrays if one.array.name in disk.holders)
+    mark, system, remote = _whose(disk, state, record, holding)
     chosen = (desired.matches_model(disk.model) and system is None) or disk.serial in desired.serials
     chosen = chosen or bool(set(disk.aliases) & set(desired.devices))
-    reason = remote or _hardware(disk) or system or _used(disk, state, mark, holders)
     held = holders[-1][1].build if holders and holders[-1][1] is not None else None
-    build = None
-    if reason is not None:
-        content = REFUSED
-    elif mark is not None:
-        content, build = OURS, mark
-        if held is not None and held.array_uuid != mark.array_uuid:
-            reason = Refusal(
-                str(disk), "its superblock and the running array differ", "reboot the node, then run again"
-            )
-            content, build = REFUSED, None
-    elif disk.signatures:
-        content, reason = REFUSED, _foreign(disk, state, record)
-    elif held is not None:
-        content, build = OURS, held
-    else:
-        reason = _not_blank(disk)
-        content = BLANK if reason is None else REFUSED
-        if reason is not None and not disk.busy and disk.openers == () and disk.content is not None:
-            content = UNKNOWN_DATA
+    reason = remote or _hardware_or_use(disk, state, mark, holders, system)
+    if reason is None and mark is not None and held is not None and held.array_uuid != mark.array_uuid:
+        remedy = "reboot the node, then run again"
+        reason = Refusal(str(disk), "its superblock and the running array differ", remedy)
+    build = (mark or held) if reason is None and (mark is not None or not disk.signatures) else None
+    if reason is None and mark is None and disk.signatures:
+        reason = _foreign(disk, state, record)
+    content = OURS if build is not None else REFUSED
+    if reason is None and build is None:
+        content, reason = _content(disk)
     return JudgedDisk(disk, chosen, mark, build, content, reason, remote, system, _in_use(disk, state))
 
 
-def _mark(disk: Disk, record: Record) -> Optional[Build]:
-    """The build whose UUID is the only thing that libblkid recognises on the disk."""
-    if len(disk.signatures) != 1:
-        return None
-    signature = disk.signatures[0]
-    if signature.type == "linux_raid_member":
+def _whose(
+    disk: Disk, state: State, record: Record, holding: bool
+) -> Tuple[Optional[Build], Optional[Refusal], Optional[Refusal]]:
+    """The build whose UUID is the only thing that libblkid recognises on it; why it belongs to the operating system,
+    whatever is between (partitions, md, LVM, LUKS, btrfs, ZFS); why another machine may have it in use.
+
+    ``holding``: an array of ours is on top of it.
+    """
+    signature = disk.signatures[0] if len(disk.signatures) == 1 else None
+    mark = None
+    if signature is not None and signature.type == "linux_raid_member":
         # Two readers have to agree before we call it ours.
         agreed = disk.member is not None and disk.member.array_uuid == signature.uuid
-        return record.array(signature.uuid) if agreed else None
-    build = record.filesystem(signature.uuid)
-    return build if build is not None and build.array_uuid is None and build.filesystem == signature.type else None
-
-
-def _system(disk: Disk, state: State, recorded: bool) -> Optional[Refusal]:
-    """It belongs to the operating system, whatever is between: partitions, md, LVM, LUKS, btrfs, ZFS."""
+        mark = record.array(signature.uuid) if agreed else None
+    elif signature is not None:
+        build = record.filesystem(signature.uuid)
+        alone = build is not None and build.array_uuid is None and build.filesystem == signature.type
+        mark = build if alone else None
     places = {mount.mount_point for mount in state.mounts if disk.name in mount.disks} | set(disk.mount_points)
-    places &= SYSTEM_PLACES - (_BIND_PLACES if recorded else frozenset())
+    places &= SYSTEM_PLACES - (_BIND_PLACES if mark or holding else frozenset())
     used = sorted(places) + (["swap"] if disk.swap and (disk.partitions or disk.holders) else [])
-    return Refusal(str(disk), "the system is on it ({0})".format(", ".join(used)), _LEAVE) if used else None
-
-
-def _remote(disk: Disk) -> Optional[Refusal]:
-    """It is not this machine's own: another one may have it in use."""
+    system, remote = None, None
+    if used:
+        system = Refusal(str(disk), "the system is on it ({0})".format(", ".join(used)), _LEAVE)
     if disk.transport in NETWORKS:
         reason = "it is reached over a network ({0}), so it is no local disk".format(disk.transport)
-        return Refusal(str(disk), reason, "have it replaced, or " + _LEAVE)
-    if any(fnmatch.fnmatchcase(disk.model, pattern) for pattern in REMOTE_MODELS):
+        remote = Refusal(str(disk), reason, "have it replaced, or " + _LEAVE)
+    elif any(fnmatch.fnmatchcase(disk.model, pattern) for pattern in REMOTE_MODELS):
         reason = "it is a disk of the cloud's storage ({0}), which outlives the machine".format(disk.model)
-        return Refusal(str(disk), reason, "give models that fit the local disks only, or leave this disk out")
-    return None
+        remote = Refusal(str(disk), reason, "give models that fit the local disks only, or leave this disk out")
+    return mark, system, remote
 
 
-def _hardware(disk: Disk) -> Optional[Refusal]:
-    if disk.size_bytes <= 0:
-        reason = "its size is zero"
-    elif disk.read_only:
-        reason = "it is read-only"
-    elif disk.read_error is not None:
-        reason = "it could not be read ({0})".format(disk.read_error)
-    elif not disk.serial:
-        reason = "it has no serial number, so it cannot be recognised later"
-    else:
-        return None
-    return Refusal(str(disk), reason, "have it replaced, or " + _LEAVE)
-
-
-def _used(
-    disk: Disk, state: State, mark: Optional[Build], holders: Sequence[Tuple[str, Optional[JudgedArray]]]
+def _hardware_or_use(
+    disk: Disk,
+    state: State,
+    mark: Optional[Build],
+    holders: Sequence[Tuple[str, Optional[JudgedArray]]],
+    system: Optional[Refusal],
 ) -> Optional[Refusal]:
-    """Something that is not ours uses it: swap, a mount, partitions, a device on top of it."""
+    """It cannot be used, or something that is not ours uses it: the system, swap, a mount, partitions, a device on top
+    of it."""
+    replace = "have it replaced, or " + _LEAVE
+    if disk.size_bytes <= 0:
+        return Refusal(str(disk), "its size is zero", replace)
+    if disk.read_only:
+        return Refusal(str(disk), "it is read-only", replace)
+    if disk.read_error is not None:
+        return Refusal(str(disk), "it could not be read ({0})".format(disk.read_error), replace)
+    if not disk.serial:
+        return Refusal(str(disk), "it has no serial number, so it cannot be recognised later", replace)
+    if system is not None:
+        return system
     if disk.swap:
         remedy = "run swapoff if the node can do without it, or leave this disk out"
         return Refusal(str(disk), "it is in use as swap space", remedy)
@@ -222,8 +198,9 @@ def _used(
     return None
 
 
-def _not_blank(disk: Disk) -> Optional[Refusal]:
+def _content(disk: Disk) -> Tuple[str, Optional[Refusal]]:
     """The last questions: that libblkid recognises nothing is not enough to call a disk blank."""
+    content = REFUSED
     if disk.busy:
         reason, remedy = "a program or a driver holds it open exclusively", "end that use, or leave this disk out"
     elif disk.openers is None:
@@ -233,14 +210,14 @@ def _not_blank(disk: Disk) -> Optional[Refusal]:
         reason, remedy = "{0} holds it open".format(", ".join(disk.openers)), "end that use, or " + _LEAVE
     elif disk.content is None:
         reason, remedy = "its content was not read", "run it again, or " + _LEAVE
-    elif disk.content.other_at is not None:
-        reason = "it holds data of an unknown kind (at byte {0}), which are not in our record".format(
-            disk.content.other_at
-        )
-        remedy = "if nobody needs them, {0}, or {1}".format(overwrite(disk.serial), _LEAVE)
+    elif disk.content.other_at is None:
+        return BLANK, None
     else:
-        return None
-    return Refusal(str(disk), reason, remedy)
+        content = UNKNOWN_DATA
+        reason = "it holds data of an unknown kind (at byte {0}), which are not in our record"
+        reason = reason.format(disk.content.other_at)
+        remedy = "if nobody needs them, {0}, or {1}".format(overwrite(disk.serial), _LEAVE)
+    return content, Refusal(str(disk), reason, remedy)
 
 
 def _in_use(disk: Disk, state: State) -> Optional[Refusal]:

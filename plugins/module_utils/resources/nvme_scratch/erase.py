@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import List, Optional, Sequence
 
 from ...core.resource import Refusal
-from .builds import Left, assembling, thing
+from .builds import Left, assembling
 from .options import REBUILD, overwrite
-from .types import Disk, JudgedDisk, Node
+from .types import Disk, Node
 
 _ERASE = "if nobody needs its data, {0}, which erases what is left of it and builds anew".format(REBUILD)
 _LOOK = "look at mdadm --detail of the array and mdadm --examine of its disks, then run again"
@@ -25,7 +25,10 @@ def protected(node: Node, left: Sequence[Left]) -> List[Refusal]:
     """What of ours is in the way of a new build, and must not be lost for it."""
     names = {one.disk.name for one in node.chosen}
     overwritten = node.desired.overwrite_serials
-    lost = [_unrecognised(one, node) for one in node.chosen if one.disk.serial not in overwritten]
+    unknown = [
+        one.disk for one in node.chosen if one.disk.content is not None and one.disk.content.other_at is not None
+    ]
+    lost = [_unrecognised(disk, node) for disk in unknown if disk.serial not in overwritten]
     found = [refusal for refusal in lost if refusal is not None]
     for one in left:
         taken = any(disk.name in names for disk in one.carriers)
@@ -33,7 +36,7 @@ def protected(node: Node, left: Sequence[Left]) -> List[Refusal]:
         if foreign and (taken or one.build.finished):
             found += foreign
             continue
-        if taken:
+        if taken and one.copies:
             found += _copies(one, node.desired.rebuild)
         refusal = None
         if not node.desired.rebuild and (taken or one.build.finished):
@@ -52,17 +55,14 @@ def repair(filesystem: str, device: str) -> str:
     }.get(filesystem, "look at wipefs {0}").format(device)
 
 
-def _unrecognised(one: JudgedDisk, node: Node) -> Optional[Refusal]:
+def _unrecognised(disk: Disk, node: Node) -> Optional[Refusal]:
     """A single disk with a finished file system of ours that nothing recognises any more: no mark proves it ours."""
-    disk = one.disk
     build = next((build for build in reversed(node.record.builds) if disk.serial in build.serials), None)
     if build is None or not build.finished or build.array_uuid is not None or disk.signatures:
         return None
-    if disk.content is None or disk.content.other_at is None:
-        return None
     return Refusal(
         str(disk),
-        "{0} was on it and is not recognised any more, and its data may still be there".format(thing(build)),
+        "{0} was on it and is not recognised any more, and its data may still be there".format(build),
         "{0}; mount it read-only and look; if nobody needs its data, {1}".format(
             repair(build.filesystem, disk.path), overwrite(disk.serial)
         ),
@@ -87,7 +87,7 @@ def _copies(one: Left, given_up: bool) -> List[Refusal]:
                 "its data: it may have replaced one, or its serial number was another"
             )
             remedy = "leave the disk where it is, and look for the others (nvme list, kernel log), then run again"
-        found.append(Refusal(str(disk), reason.format(one.thing, one.altered), remedy))
+        found.append(Refusal(str(disk), reason.format(one.build, one.altered), remedy))
     return found
 
 
@@ -108,39 +108,39 @@ def _kept(one: Left, node: Node) -> Optional[Refusal]:
     bare = [disk for disk in disks if disk.serial in build.serials and disk.serial not in bearing]
     if one.altered is not None:
         remedy = "save its data and have it as it was, or, " + _ERASE
-        return one.unseen or Refusal(one.thing, one.altered, remedy)
+        return one.unseen or Refusal(str(one.build), one.altered, remedy)
     here = len([serial for serial in build.serials if serial in bearing])
     left = "{0} of its {1} disks are here".format(here, len(build.serials))
     if missing:
         left = "{0}, and {1} is not: ".format(left, ", ".join("disk {0}".format(serial) for serial in missing))
         if not build.finished:
             return Refusal(
-                one.thing,
+                str(one.build),
                 left + "its build was never finished, so no file system is known to be on it",
                 "look for it (nvme list, kernel log) and run again; if it was replaced, {0}, which erases what is left "
                 "of that build and builds anew".format(REBUILD),
             )
         remedy = "look for it (nvme list, kernel log) and run again; {0}".format(_ERASE)
-        return Refusal(one.thing, left + "it may only be late, and bring the data back", remedy)
+        return Refusal(str(one.build), left + "it may only be late, and bring the data back", remedy)
     if build.finished:
         if bare:
             left += ", and its mark has gone from {0}".format(", ".join(str(disk) for disk in bare))
         elif one.complete is None:
             left += ", and they make no whole array"
         remedy = "look at mdadm --examine of its disks; {0}".format(_ERASE)
-        return Refusal(one.thing, left, one.unseen.remedy if one.unseen is not None else remedy)
+        return Refusal(str(one.build), left, one.unseen.remedy if one.unseen is not None else remedy)
     if build.array_uuid is None and any(disk.filesystem is None for disk in one.carriers):
         reason = "its superblock could not be read, so nobody knows whether it is complete"
-        return Refusal(one.thing, reason, "run it again; " + _ERASE)
+        return Refusal(str(one.build), reason, "run it again; " + _ERASE)
     if one.complete is None:
         return one.unseen
     if one.complete.content in ("nothing", "begun"):
         return None
     if one.complete.content == "unseen":
         reason = "all of its disks are here, and it is not assembled, so its content is unknown"
-        return Refusal(one.thing, reason, assembling(one) + " and run again")
+        return Refusal(str(one.build), reason, assembling(one) + " and run again")
     return Refusal(
-        one.thing,
+        str(one.build),
         "there is something on it that is no file system of ours, although its own was never finished",
         "look at it (wipefs /dev/{0}, blkid), or, {1}".format(one.complete.device, _ERASE),
     )

@@ -11,14 +11,13 @@ from typing import Any, List, Optional, Sequence, Tuple
 from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from ...core.units import size
-from ...facts.scratch.record import extend
+from ...facts.scratch.record import extend, filesystem_form
 from . import mount
-from .actions import AssembleArray, StopArray, WriteRecord
-from .builds import Left, Scratch, thing
-from .create import make_filesystem
+from .actions import AssembleArray, MakeFilesystem, StopArray, WriteRecord
+from .builds import Left, Scratch
 from .erase import repair
 from .options import REBUILD, Desired
-from .types import OURS, Mount, Node, filesystem_form
+from .types import OURS, Mount, Node
 
 
 def differences(desired: Desired, one: Scratch) -> List[Refusal]:
@@ -30,17 +29,13 @@ def differences(desired: Desired, one: Scratch) -> List[Refusal]:
         asked.append(("chunk_kib", one.chunk_bytes // 1024, desired.chunk_kib))
     return [
         Refusal(
-            _thing(one),
+            str(one),
             "{0} is {1} and {2} is asked for".format(name, has, wants),
             "ask for {0}: {1}, or run once with state: absent (its data are lost), then {2}".format(name, has, REBUILD),
         )
         for name, has, wants in asked
         if has != wants
     ]
-
-
-def _thing(one: Scratch) -> str:
-    return thing(one.build) if one.build.array_uuid else "our {0}".format(one.disks[0].disk)
 
 
 def adopt(node: Node) -> Tuple[Optional[Plan], Tuple[Refusal, ...]]:
@@ -56,7 +51,7 @@ def adopt(node: Node) -> Tuple[Optional[Plan], Tuple[Refusal, ...]]:
         return good and desired.count in (None, len(one.disks))
 
     for path in dict.fromkeys((desired.mount_point, *desired.adopt_mount_points)):
-        found = mount.mounted_at(state, path)
+        found = state.mounted_at(path)
         if found is not None and fits(found):
             note = "The {0} file system at {1} stands already on {2} local disk(s) ({3}); it is used as it is.".format(
                 found.filesystem, path, len(found.disks), ", ".join(found.disks)
@@ -79,7 +74,7 @@ def adopt(node: Node) -> Tuple[Optional[Plan], Tuple[Refusal, ...]]:
 def keep(node: Node, one: Scratch, left: Sequence[Left]) -> Plan:
     """Assemble, finish and mount what is missing of it."""
     desired, build = node.desired, one.build
-    name = _thing(one)
+    name = str(one)
     if one.foreign is not None:
         # Alone: the remedies of other refusals erase, repair or take out what data of another owner are on.
         return Plan(refusals=(replaced(one.foreign, thing=name),))
@@ -95,18 +90,13 @@ def keep(node: Node, one: Scratch, left: Sequence[Left]) -> Plan:
     if one.array is not None and one.array.state == "readonly":
         remedy = "run mdadm --readwrite {0}, then run it again".format(one.array.path)
         refusals.append(Refusal(name, "it is read-only", remedy))
-    others, notes = _beside(node, one, left)
+    others, notes = _remarks(node, one, left)
     refusals += others
     # A complete one runs: what the kernel made of other disks is not in its way.
     pieces = one.pieces if one.array is None else ()
     refusals += [piece.blocked for piece in pieces if piece.blocked is not None]
-    notes += _geometry(one, name)
-    inside = {judged.disk.name for judged in one.disks}
-    inside |= {disk.name for other in left for disk in other.carriers if other.build == build}
-    spare = [str(judged.disk) for judged in node.chosen if judged.disk.name not in inside]
-    if spare:
-        notes.append("Not part of {0}, which is kept as it is: {1}.".format(name, ", ".join(spare)))
-    filesystem = make_filesystem(node, build)
+    # Its mkfs did not end; the record says so already, and is never set back to that.
+    filesystem = [] if one.finished else [MakeFilesystem.on(build, desired)]
     mounting = mount.plan(node, build, one.device)
     refusals += mounting.refusals
     if refusals:
@@ -117,10 +107,9 @@ def keep(node: Node, one: Scratch, left: Sequence[Left]) -> Plan:
         serials = tuple(judged.disk.serial for judged in one.disks)
         steps.append(AssembleArray(build.array_uuid or "", desired.array_name, serials, desired.rebuild))
     first = complete = extend(mounting.record, replaced(build, finished=True))
-    if not one.finished:
-        # Its mkfs did not end; the record says so already, and is never set back to that.
+    if filesystem:
         first = extend(mounting.record, build)
-        steps += [filesystem, WriteRecord(complete, "the file system is made")]
+        steps += [*filesystem, WriteRecord(complete, "the file system is made")]
     before: List[Action] = []
     if first != (node.state.base_record if node.state.machine is None else node.state.record):
         before.append(WriteRecord(first, "scratch of {0}".format(", ".join(build.serials))))
@@ -146,8 +135,8 @@ def _damaged(one: Scratch, name: str) -> Refusal:
     )
 
 
-def _beside(node: Node, one: Scratch, left: Sequence[Left]) -> Tuple[List[Refusal], List[str]]:
-    """Refusals and notes on disks that bear the mark of this scratch, and are not part of it."""
+def _remarks(node: Node, one: Scratch, left: Sequence[Left]) -> Tuple[List[Refusal], List[str]]:
+    """Refusals and notes on disks that are not part of it, and on its geometry."""
     inside = {judged.disk.name for judged in one.disks}
     refusals: List[Refusal] = []
     notes: List[str] = []
@@ -159,23 +148,23 @@ def _beside(node: Node, one: Scratch, left: Sequence[Left]) -> Tuple[List[Refusa
             if disk.name in inside:
                 continue
             if disk.serial in other.build.serials and strangers:
-                reason = "it belongs to {0}, which runs with {1} in its place".format(other.thing, ", ".join(strangers))
+                reason = "it belongs to {0}, which runs with {1} in its place".format(other.build, ", ".join(strangers))
                 remedy = "find out which of them is right, take the other out or wipe it, and reboot"
                 refusals.append(Refusal(str(disk), reason, remedy))
             else:
-                notes.append("{0} bears a copy of the mark of {1}; it is left as it is.".format(disk, other.thing))
-    return refusals, notes
-
-
-def _geometry(one: Scratch, name: str) -> List[str]:
-    seen, chunk = one.filesystem, one.chunk_bytes
-    if seen is None or chunk is None or seen.stripe_unit_bytes is None or one.array is None:
-        return []
+                notes.append("{0} bears a copy of the mark of {1}; it is left as it is.".format(disk, other.build))
+    seen, chunk = one.filesystem, one.chunk_bytes or 0
     width = chunk * len(one.disks)
-    if (seen.stripe_unit_bytes, seen.stripe_width_bytes) == (chunk, width):
-        return []
-    return [
-        "{0}: its stripe unit and width are {1} and {2}, not {3} and {4}: writes are slower.".format(
-            name, size(seen.stripe_unit_bytes), size(seen.stripe_width_bytes or 0), size(chunk), size(width)
-        )
-    ]
+    if one.array is not None and one.chunk_bytes is not None and seen is not None:
+        unit, wide = seen.stripe_unit_bytes, seen.stripe_width_bytes
+        if unit is not None and (unit, wide) != (chunk, width):
+            notes.append(
+                "{0}: its stripe unit and width are {1} and {2}, not {3} and {4}: writes are slower.".format(
+                    one, size(unit), size(wide or 0), size(chunk), size(width)
+                )
+            )
+    inside |= {disk.name for other in left for disk in other.carriers if other.build == one.build}
+    spare = [str(judged.disk) for judged in node.chosen if judged.disk.name not in inside]
+    if spare:
+        notes.append("Not part of {0}, which is kept as it is: {1}.".format(one, ", ".join(spare)))
+    return refusals, notes

@@ -9,20 +9,22 @@ import re
 from typing import Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
+from ...facts.scratch.record import canonical, filesystem_form
 from .options import MARKER_OPTION
-from .types import canonical, filesystem_form
 
 
 @frozen
 class Line:
-    """One entry; ``number`` counts from 0, ``text`` is the line without its end. ``uuid``: of its file system."""
+    """One entry; ``number`` counts from 0, ``text`` is the line without its end. ``uuid``: of its file system.
+    ``ours``: it bears our marker, or mounts a file system that we made where we mount it."""
 
     number: int
     text: str
     source: str
     mount_point: str
     options: Tuple[str, ...]
-    uuid: Optional[str] = None
+    uuid: Optional[str]
+    ours: bool
 
 
 def unescape(text: str) -> str:
@@ -30,7 +32,8 @@ def unescape(text: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def entries(text: Optional[str]) -> Tuple[Line, ...]:
+def entries(text: Optional[str], place: str = "", filesystem_uuids: Sequence[str] = ()) -> Tuple[Line, ...]:
+    """``place``: where we mount one of these file systems."""
     found = []
     # Only a line feed ends a line; str.splitlines would also break at form feeds and the like.
     for number, raw in enumerate((text or "").split("\n")):
@@ -44,15 +47,9 @@ def entries(text: Optional[str]) -> Tuple[Line, ...]:
         source = unescape(fields[0])
         name = next((source[len(one) :] for one in ("UUID=", "/dev/disk/by-uuid/") if source.startswith(one)), None)
         uuid = None if name is None else canonical(name.strip('"'))
-        found.append(Line(number, raw, source, mount_point, options, uuid))
+        ours = MARKER_OPTION in options or (mount_point == place and uuid in filesystem_uuids)
+        found.append(Line(number, raw, source, mount_point, options, uuid, ours))
     return tuple(found)
-
-
-def is_ours(line: Line, mount_point: str, filesystem_uuids: Sequence[str]) -> bool:
-    """It bears our marker, or mounts a file system that we made where we mount it."""
-    if MARKER_OPTION in line.options:
-        return True
-    return line.mount_point == mount_point and line.uuid in filesystem_uuids
 
 
 def wanted(filesystem_uuid: str, mount_point: str, filesystem: str, options: Sequence[str]) -> str:
@@ -67,7 +64,7 @@ def edit(text: Optional[str], line: Optional[str], mount_point: str, filesystem_
     feed does not get one: our line then is the last one without it, and taking it out gives the old text back.
     """
     lines = (text or "").split("\n")
-    ours = [entry.number for entry in entries(text) if is_ours(entry, mount_point, filesystem_uuids)]
+    ours = [entry.number for entry in entries(text, mount_point, filesystem_uuids) if entry.ours]
     if line is not None and ours:
         lines[ours.pop(0)] = line
         line = None

@@ -13,7 +13,7 @@ from ...core.resource import Action, Refusal
 from ...facts.scratch.record import Build, Record
 from . import fstab
 from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
-from .mount_options import changed_flags, kept_options
+from .mount_options import differences
 from .types import Mount, Node, State
 
 
@@ -33,21 +33,21 @@ def plan(node: Node, build: Build, device: Optional[str]) -> Mounting:
     """How ``build`` gets mounted; ``device`` is its block device, None when it is still to be made or assembled."""
     state, desired, record = node.state, node.desired, node.record
     path, point = desired.mount_point, node.state.mount_point
-    there = mounted_at(state, path)
-    known = (*node.known, build.filesystem_uuid)
-    lines = fstab.entries(state.fstab)
-    ours = [line for line in lines if fstab.is_ours(line, path, known)]
+    there = state.mounted_at(path)
     refusals = _obstacles(node, device, there)
     notes: List[str] = []
+    known = (*node.known, build.filesystem_uuid)
+    lines = fstab.entries(state.fstab, path, known)
+    ours = [line for line in lines if line.ours]
     for line in lines:
         thing = "/etc/fstab line {0}".format(line.number + 1)
-        if line not in ours and line.mount_point == path:
+        if not line.ours and line.mount_point == path:
             reason = "it mounts {0} at {1} and is not ours".format(line.source, path)
             refusals.append(Refusal(thing, reason, "remove that line, or choose another mount_point"))
-        elif line not in ours and line.uuid in known and "nofail" not in line.options:
+        elif not line.ours and line.uuid in known and "nofail" not in line.options:
             text = "{0} mounts the scratch at {1} too, without nofail: its loss stops a boot."
             notes.append(text.format(thing, line.mount_point))
-    at_old = mounted_at(state, record.mount_point) if record.mount_point not in (None, path) else None
+    at_old = state.mounted_at(record.mount_point) if record.mount_point not in (None, path) else None
     moves = at_old is not None and at_old.device == device and device is not None
     if not refusals and at_old is not None and moves:
         refusals += [over for over in [covered(at_old)] if over is not None]
@@ -74,9 +74,8 @@ def plan(node: Node, build: Build, device: Optional[str]) -> Mounting:
     if there is not None:
         # The same file system with other options: they take effect at once, not only after the next boot.
         other = bool(same) and same[0].options != desired.all_mount_options
-        if other or changed_flags(there.options, desired.all_mount_options):
-            steps.append(replaced(mount, remount=True))
-        fixed = kept_options(build.filesystem, there.options, desired.all_mount_options, other)
+        remounts, fixed = differences(build.filesystem, there.options, desired.all_mount_options, other)
+        steps += [replaced(mount, remount=True)] if remounts else []
         if fixed:
             notes.append(
                 "{0}: the mount does not follow mount_options yet ({1}). The kernel changes this at a new mount only: "
@@ -112,26 +111,35 @@ def plan(node: Node, build: Build, device: Optional[str]) -> Mounting:
 def _obstacles(node: Node, device: Optional[str], there: Optional[Mount]) -> List[Refusal]:
     """What is at the mount point, and is not our file system as it should be."""
     path, point = node.desired.mount_point, node.state.mount_point
-    found: Optional[Refusal] = None
+    other = "or choose another mount_point"
     if there is None:
-        found = _folder_refusal(node)
-    elif device is None or there.device != device or not there.whole:
+        if point is None or point.kind == "missing" or (point.kind == "folder" and point.empty):
+            return []
+        reason = {
+            "folder": "the folder is not empty, and a mount would hide its files",
+            "symlink": "it is, or lies behind, a symbolic link",
+            "file": "it is a file",
+            "blocked": "one of its parents is not a folder",
+            "failed": "what is mounted there answers nothing but errors",
+        }.get(point.kind, "it is not a folder")
+        remedy = {
+            "folder": "move them away, " + other,
+            "symlink": "give the real path as mount_point, or remove the link",
+        }.get(point.kind, "move it away, " + other)
+        return [Refusal(path, reason, remedy)]
+    if device is None or there.device != device or not there.whole:
         reason = "{0} ({1}) is mounted there".format(there.source or there.device or "something", there.filesystem)
-        found = Refusal(path, reason, "unmount it, or choose another mount_point")
-    elif there.hidden_by:
-        found = hidden(there)
-    elif point is not None and point.kind == "failed":
-        found = shut_down(path)
-    elif not there.writable:
+        return [Refusal(path, reason, "unmount it, " + other)]
+    if there.hidden_by:
+        # What is written to its path goes elsewhere, to a file system that may be in memory.
+        reason = "something is mounted over our file system, so that nothing reaches it: " + _named(there.hidden_by)
+        return [Refusal(path, reason, "unmount that, then run it again")]
+    if point is not None and point.kind == "failed":
+        return [shut_down(path)]
+    if not there.writable:
         remedy = "look for errors in the kernel log, unmount it and run again"
-        found = Refusal(path, "our file system is mounted read-only there", remedy)
-    return [] if found is None else [found]
-
-
-def mounted_at(state: State, path: str) -> Optional[Mount]:
-    """The topmost mount there. An automount alone is none: it waits for one, or could not get it."""
-    found = next((mount for mount in reversed(state.mounts) if mount.mount_point == path), None)
-    return None if found is not None and found.filesystem == "autofs" else found
+        return [Refusal(path, "our file system is mounted read-only there", remedy)]
+    return []
 
 
 def covered(mount: Mount) -> Optional[Refusal]:
@@ -157,14 +165,6 @@ def _named(mounts: Tuple[str, ...]) -> str:
     return "".join(char if char.isprintable() else "?" for char in shown)
 
 
-def hidden(mount: Mount) -> Optional[Refusal]:
-    """What is written to its path goes elsewhere, to a file system that may be in memory."""
-    if not mount.hidden_by:
-        return None
-    reason = "something is mounted over our file system, so that nothing reaches it: " + _named(mount.hidden_by)
-    return Refusal(mount.mount_point, reason, "unmount that, then run again")
-
-
 def shut_down(path: str) -> Refusal:
     """A mounted XFS or ext4 that the kernel has given up answers nothing but Input/output error."""
     return Refusal(
@@ -173,28 +173,6 @@ def shut_down(path: str) -> Refusal:
         "look for the cause in the kernel log, end what uses it (fuser -vm {0}), unmount it (umount {0}) and run it "
         "again, which mounts it anew".format(path),
     )
-
-
-def _folder_refusal(node: Node) -> Optional[Refusal]:
-    point = node.state.mount_point
-    path = node.desired.mount_point
-    if point is None or point.kind == "missing":
-        return None
-    other = "or choose another mount_point"
-    if point.kind == "folder":
-        if point.empty:
-            return None
-        return Refusal(path, "the folder is not empty, and a mount would hide its files", "move them away, " + other)
-    reason = {
-        "symlink": "it is, or lies behind, a symbolic link",
-        "file": "it is a file",
-        "blocked": "one of its parents is not a folder",
-        "failed": "what is mounted there answers nothing but errors",
-    }.get(point.kind, "it is not a folder")
-    remedy = (
-        "give the real path as mount_point, or remove the link" if point.kind == "symlink" else "move it away, " + other
-    )
-    return Refusal(path, reason, remedy)
 
 
 def adopted_lines(state: State, mount: Mount) -> Tuple[str, ...]:

@@ -41,16 +41,6 @@ def _flags(options: Tuple[str, ...]) -> FrozenSet[str]:
     return frozenset(found - set(_ATIMES)) | frozenset(times[:1] or ["relatime"])
 
 
-def _live_flags(live: Tuple[str, ...]) -> FrozenSet[str]:
-    """A mount with strictatime shows no option for access times."""
-    return _flags(live if set(live) & {"noatime", "relatime"} else (*live, "strictatime"))
-
-
-def changed_flags(live: Tuple[str, ...], wanted: Tuple[str, ...]) -> Tuple[str, ...]:
-    """What a remount has to change: options of the live mount that differ from the wanted ones."""
-    return tuple(sorted(_flags(wanted) ^ _live_flags(live))) if live else ()
-
-
 def for_remount(wanted: Tuple[str, ...]) -> Tuple[str, ...]:
     """A remount without an option for access times leaves them as they are (do_mount in fs/namespace.c)."""
     return wanted if set(wanted) & set(_ATIMES) else (*wanted, "relatime")
@@ -72,16 +62,23 @@ def _shown(options: Tuple[str, ...]) -> FrozenSet[str]:
     return frozenset(found - {"wsync"} if "sync" in found else found)
 
 
-def kept_options(filesystem: str, live: Tuple[str, ...], wanted: Tuple[str, ...], remounts: bool) -> Tuple[str, ...]:
-    """What differs between the live mount and the wanted options, and needs a new mount. ``remounts``: a remount is
-    planned, which on ext4 sets options, but does not remove them; XFS ignores most of them then."""
+def differences(
+    filesystem: str, live: Tuple[str, ...], wanted: Tuple[str, ...], other_line: bool
+) -> Tuple[bool, Tuple[str, ...]]:
+    """Whether a remount changes the live mount, and what needs a new mount. ``other_line``: it had other options in
+    fstab.
+
+    A remount sets options on ext4, but does not remove them; XFS ignores most of them then.
+    """
     if not live:
-        return ()
+        return other_line, ()
+    # A mount with strictatime shows no option for access times.
+    times = live if set(live) & {"noatime", "relatime"} else (*live, "strictatime")
+    remounts = other_line or _flags(wanted) != _flags(times)
     has, wants = _shown(live), _shown(wanted)
     lacking = wants - has
-    if remounts:
+    if other_line:
         lacking = lacking - _BY_REMOUNT if filesystem == "xfs" else lacking & {"dirsync"}
         has -= _BY_REMOUNT
-    return tuple("no {0}".format(one) for one in sorted(lacking)) + tuple(
-        "still {0}".format(one) for one in sorted(has - wants)
-    )
+    missing = tuple("no {0}".format(one) for one in sorted(lacking))
+    return remounts, missing + tuple("still {0}".format(one) for one in sorted(has - wants))

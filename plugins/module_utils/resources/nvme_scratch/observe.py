@@ -17,10 +17,11 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts.scratch import disks as sysfs
 from ...facts.scratch import record
+from ...facts.scratch.record import canonical
 from . import mounted, parse, proof, superblock
 from .disks import judge
 from .options import Desired
-from .types import FSTAB_PATH, Array, Disk, Filesystem, Member, Mount, Signature, State, canonical
+from .types import FSTAB_PATH, Array, Disk, Filesystem, Member, Mount, Signature, State
 
 PROBE_TIMEOUT_SECONDS = 30.0
 # How often the node is looked at anew when a mount came in between.

@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional, Tuple
 from ...core.mounts import ADOPTED, SCRATCH
 from ...core.options import described, option, options, state
 from ...core.resource import NodeError
-from ...core.systemd.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
+from ...core.systemd.boot_unit import BEFORE_UNITS, BootUnit, at_boot, boot_timeout
 
 SECTION = "nvme_scratch"
 # An option that mount(8) ignores; it marks our line in fstab.
@@ -250,6 +250,27 @@ class Desired:
     def matches_model(self, model: str) -> bool:
         """Equal, or a shell pattern that fits; letter case counts."""
         return any(model == pattern or fnmatch.fnmatchcase(model, pattern) for pattern in self.models)
+
+    @property
+    def unit(self) -> BootUnit:
+        """What makes the scratch again at each boot."""
+        # The parent directories of the mount points: a later mount there would hide our mount.
+        parts = [place.strip("/").split("/") for place in self.mount_points]
+        above = ("/" + "/".join(names[:depth]) for names in parts for depth in range(1, len(names)))
+        return BootUnit(
+            SECTION,
+            "Local NVMe scratch of this GPU node",
+            # Azure's /mnt, above the scratch, is a mount of cloud-init (both names of its network stage).
+            after=(
+                "local-fs.target",
+                "systemd-udev-settle.service",
+                "cloud-init.service",
+                "cloud-init-network.service",
+            ),
+            before=self.before_units,
+            timeout_seconds=self.boot_timeout_seconds,
+            after_mounts=tuple(dict.fromkeys((*self.mount_points, *above))),
+        )
 
     def section(self) -> Dict[str, Any]:
         """The options that a boot makes the same scratch of, all of them: a later version may have other defaults."""

@@ -9,8 +9,9 @@ import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
+from ...facts.scratch.record import canonical
 from .fstab import unescape
-from .types import Member, Signature, canonical
+from .types import Member, Signature
 
 
 def _plain(text: str) -> str:

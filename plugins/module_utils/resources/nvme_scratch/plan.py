@@ -11,10 +11,11 @@ by what ``builds`` finds of earlier scratches and by the ``selection``; ``existi
 from __future__ import annotations
 
 from ...core.resource import Plan, Refusal
+from ...core.systemd import boot_unit
 from .cases import choose
 from .disks import judge
 from .options import Desired
-from .tools import takes_away, with_tools, with_unit
+from .tools import takes_away, with_tools
 from .types import Found
 
 
@@ -26,4 +27,14 @@ def plan(found: Found, desired: Desired, unit: bool = True) -> Plan:
         reason = "{0}, and its files may be on the scratch".format(found.jobs[0])
         remedy = "drain the node, wait until it is empty, then run again"
         planned = Plan(refusals=(Refusal("our scratch", reason, remedy),), notes=planned.notes)
-    return with_unit(found, node, planned) if unit else planned
+    wanted = desired.present and desired.boot_unit
+    if not unit or (wanted and node.nothing and not desired.ahead):
+        return planned
+    # The unit is made and removed after the scratch: if the scratch is in use, nothing of it is removed.
+    at_boot = boot_unit.plan(found.unit, desired.unit, wanted)
+    refusals, notes = planned.refusals + at_boot.refusals, planned.notes + at_boot.notes
+    if refusals:
+        return Plan(refusals=refusals, notes=notes)
+    if planned.skipped and at_boot.actions:
+        return Plan(at_boot.actions, notes=(*notes, planned.skipped))
+    return Plan(planned.actions + at_boot.actions, notes=notes, skipped=planned.skipped)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import glob
 import json
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Plan, Refusal
 from ...core.units import size
 from .builds import Left
@@ -16,8 +17,23 @@ from .options import REBUILD, SECTION
 from .types import JudgedDisk, Node
 
 
-def wrong_choice(node: Node) -> Tuple[Refusal, ...]:
-    """Accounts and disks that are named and not here, and disks that cannot be told apart."""
+@frozen
+class Choice:
+    """``wrong``: disks or accounts are named that are not here, or disks cannot be told apart. ``count``: there are
+    more or fewer disks than expected. ``nothing``: the plan where no disk is to be managed. ``left_out``, ``unknown``:
+    notes on disks of the operating system, and on serials to overwrite that no disk here has."""
+
+    wrong: Tuple[Refusal, ...]
+    count: Tuple[Refusal, ...]
+    nothing: Optional[Plan]
+    left_out: Tuple[str, ...]
+    unknown: Tuple[str, ...]
+
+
+def examine(node: Node, left: Sequence[Left]) -> Choice:
+    """Without a number in the options, no fewer disks than the scratch was built of last: disks that are late or lost
+    for the moment may come back, and a smaller scratch would be in their place. So fewer are used only when the user
+    says how many there are to be, or that it is to be built anew of what is there."""
     state, desired = node.state, node.desired
     section = state.declared.get(SECTION)
     declared = section if isinstance(section, dict) else {}
@@ -42,29 +58,31 @@ def wrong_choice(node: Node) -> Tuple[Refusal, ...]:
             remedy = "have the disks replaced, or leave both out; they cannot be told apart"
             reason = "{0} disks bear it: {1}".format(len(same), ", ".join(same))
             found.append(Refusal("serial number " + serial, reason, remedy))
-    return tuple(found)
+    chosen = [one.disk for one in node.chosen]
+    builds = [one.build for one in left] + [build for build in node.record.builds if build.finished][-1:]
+    least = 1 if desired.rebuild else max((len(build.serials) for build in builds), default=1)
+    expected = desired.count if desired.count is not None else max(least, len(chosen))
+    left_out = tuple(
+        "Left out: {0}: {1}.".format(one.system.thing, one.system.reason)
+        for one in node.disks
+        if one.system is not None and desired.matches_model(one.disk.model) and one.disk not in chosen
+    )
+    unknown = sorted(set(desired.overwrite_serials) - set(serials))
+    note = "No disk of this node has a serial number of overwrite_serials: {0}.".format(", ".join(unknown))
+    return Choice(
+        wrong=tuple(found),
+        count=() if len(chosen) == expected else (_wrong_count(node, expected),),
+        nothing=_no_disk(node) if node.nothing else None,
+        left_out=left_out,
+        unknown=(note,) if unknown else (),
+    )
 
 
 def _here(node: Node) -> str:
-    return "; it has {0}".format(in_words(node, node.disks)) if node.disks else ""
+    return "; it has {0}".format(_in_words(node, node.disks)) if node.disks else ""
 
 
-def too_few(node: Node, left: Sequence[Left]) -> Tuple[Refusal, ...]:
-    """Not as many disks as asked for; without a number, fewer than the scratch was built of last.
-
-    Disks that are late or lost for the moment may come back, and a smaller scratch would stand in their place. So
-    fewer are used only when the user says how many there are to be, or that it is to be built anew of what is there.
-    """
-    count = len(node.chosen)
-    if node.desired.count is not None:
-        return () if count == node.desired.count else (wrong_count(node, node.desired.count),)
-    builds = [one.build for one in left]
-    builds += [build for build in node.record.builds if build.finished][-1:]
-    expected = 1 if node.desired.rebuild else max((len(build.serials) for build in builds), default=1)
-    return () if count >= expected else (wrong_count(node, expected),)
-
-
-def wrong_count(node: Node, expected: int) -> Refusal:
+def _wrong_count(node: Node, expected: int) -> Refusal:
     chosen = [one.disk for one in node.chosen]
     names = ", ".join("{0} ({1})".format(disk.serial, disk.name) for disk in chosen) or "none"
     reason = "expected {0}, found {1}: {2}".format(expected, len(chosen), names)
@@ -79,32 +97,32 @@ def wrong_count(node: Node, expected: int) -> Refusal:
     ).format(other, REBUILD)
     rest = _others(node)
     if rest:
-        reason += "; not named as scratch material: " + in_words(node, rest)
-    line = free_disks(node)
+        reason += "; not named as scratch material: " + _in_words(node, rest)
+    line = _free_disks(node)
     if line:
         remedy = "if the others are scratch material, set {0}; otherwise {1}".format(line, remedy)
     return Refusal("local NVMe disks", reason, remedy)
 
 
-def no_disk(node: Node) -> Plan:
+def _no_disk(node: Node) -> Plan:
     """No disk of this node is to be managed. An earlier declaration follows what is wanted now, or the next boot builds
     by the old one."""
     desired = node.desired
     if desired.count is not None or desired.require_disks:
-        return Plan(refusals=(wrong_count(node, desired.count or 1),))
+        return Plan(refusals=(_wrong_count(node, desired.count or 1),))
     named = ", ".join(desired.models + desired.serials + desired.devices)
     why = "No NVMe disk fits {0}".format(named) if named else "No NVMe disk is named as scratch material"
     if not node.disks:
         why += "; this node has none."
     else:
-        line = free_disks(node)
+        line = _free_disks(node)
         use = " To use what is free, set {0}.".format(line) if line else ""
-        why = "{0}; this node has {1}.{2}".format(why, in_words(node, node.disks), use)
+        why = "{0}; this node has {1}.{2}".format(why, _in_words(node, node.disks), use)
     stale = node.declare if SECTION in node.state.declared else ()
     return Plan(stale, notes=(why,)) if stale else Plan(skipped=why)
 
 
-def in_words(node: Node, disks: Sequence[JudgedDisk]) -> str:
+def _in_words(node: Node, disks: Sequence[JudgedDisk]) -> str:
     """``2 x KIOXIA KCD8 of 3.5 TiB (serials S1, S2); 1 x ... (serial S3): it is mounted at /``."""
     kinds: Dict[Tuple[str, int, str], List[str]] = {}
     for one in sorted(disks, key=lambda one: (one.disk.model, one.disk.serial)):
@@ -120,7 +138,7 @@ def in_words(node: Node, disks: Sequence[JudgedDisk]) -> str:
     )
 
 
-def free_disks(node: Node) -> str:
+def _free_disks(node: Node) -> str:
     """The variable that would make scratch material of the disks that are free, with its value and its place; empty:
     none is free.
 
@@ -149,16 +167,3 @@ def _alone(node: Node, one: JudgedDisk) -> bool:
 def _others(node: Node) -> List[JudgedDisk]:
     names = {one.disk.name for one in node.chosen}
     return [one for one in node.disks if one.disk.name not in names]
-
-
-def remarks(node: Node) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
-    """Notes on disks of a named model that belong to the operating system, and on serials that no disk here has."""
-    chosen = [one.disk for one in node.chosen]
-    left_out = tuple(
-        "Left out: {0}: {1}.".format(one.system.thing, one.system.reason)
-        for one in node.disks
-        if one.system is not None and node.desired.matches_model(one.disk.model) and one.disk not in chosen
-    )
-    unknown = sorted(set(node.desired.overwrite_serials) - {disk.serial for disk in node.state.disks})
-    note = "No disk of this node has a serial number of overwrite_serials: {0}.".format(", ".join(unknown))
-    return left_out, (note,) if unknown else ()

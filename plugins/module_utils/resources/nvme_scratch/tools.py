@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a plan needs around it: the tools before it, no jobs on a scratch that goes, the boot unit after it. Pure."""
+"""The tools that a plan needs, and whether it takes files of jobs away. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Set, Tuple
 
 from ...core.node_packages.distribution import InstallDistribution
 from ...core.resource import Plan, Refusal
-from ...core.systemd import boot_unit
-from ...core.systemd.boot_unit import BootUnit
 from .actions import (
     AssembleArray,
     CheckDisks,
@@ -21,8 +19,8 @@ from .actions import (
     StopArray,
     Unmount,
 )
-from .options import SECTION, Desired
-from .types import Disk, Found, Node
+from .options import Desired
+from .types import Disk, Node
 
 # Debian, Ubuntu and EL have the same names. The other tools are those of util-linux, which every node has.
 PACKAGES = {"mdadm": "mdadm", "mkfs.xfs": "xfsprogs", "mkfs.ext4": "e2fsprogs"}
@@ -83,33 +81,3 @@ def takes_away(planned: Plan, desired: Desired) -> bool:
     given_up = not desired.present or desired.rebuild
     kinds = (Unmount, EraseFilesystem, EraseMark) if given_up else (Unmount, EraseFilesystem)
     return any(isinstance(one, kinds) for one in planned.actions)
-
-
-def with_unit(found: Found, node: Node, planned: Plan) -> Plan:
-    """The unit is made and removed after the scratch: if the scratch is in use, nothing of it is removed."""
-    desired = node.desired
-    wanted = desired.present and desired.boot_unit
-    if wanted and node.nothing and not desired.ahead:
-        return planned
-    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
-    refusals, notes = planned.refusals + unit.refusals, planned.notes + unit.notes
-    if refusals:
-        return Plan(refusals=refusals, notes=notes)
-    if planned.skipped and unit.actions:
-        return Plan(unit.actions, notes=(*notes, planned.skipped))
-    return Plan(planned.actions + unit.actions, notes=notes, skipped=planned.skipped)
-
-
-def unit_of(desired: Desired) -> BootUnit:
-    # The parent directories of the mount points: a later mount there would hide our mount.
-    parts = [place.strip("/").split("/") for place in desired.mount_points]
-    above = ("/" + "/".join(names[:depth]) for names in parts for depth in range(1, len(names)))
-    return BootUnit(
-        SECTION,
-        "Local NVMe scratch of this GPU node",
-        # Azure's /mnt, above the scratch, is a mount that cloud-init makes (both names of its network stage).
-        after=("local-fs.target", "systemd-udev-settle.service", "cloud-init.service", "cloud-init-network.service"),
-        before=desired.before_units,
-        timeout_seconds=desired.boot_timeout_seconds,
-        after_mounts=tuple(dict.fromkeys((*desired.mount_points, *above))),
-    )

@@ -10,25 +10,10 @@ from typing import Any, Mapping, Optional, Tuple
 from ...core.frozen import frozen, replaced
 from ...core.resource import Action, Refusal
 from ...core.systemd.boot_unit import BootUnitState
-from ...facts.scratch.record import Build, Record
+from ...facts.scratch.record import Build, Record, array_form, filesystem_form
 from .options import Desired
 
 FSTAB_PATH = "/etc/fstab"
-
-
-def canonical(uuid: str) -> str:
-    """32 lower-case hexadecimal digits, whichever way a tool groups them."""
-    return uuid.replace(":", "").replace("-", "").strip().lower()
-
-
-def array_form(uuid: str) -> str:
-    """As mdadm writes it: four groups of eight."""
-    return ":".join(uuid[i : i + 8] for i in range(0, 32, 8))
-
-
-def filesystem_form(uuid: str) -> str:
-    """As blkid, mkfs and fstab write it."""
-    return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
 PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
@@ -260,6 +245,11 @@ class State:
     owner: Optional[int] = 0
     group: Optional[int] = 0
     missing_tools: Tuple[str, ...] = ()
+
+    def mounted_at(self, path: Optional[str]) -> Optional[Mount]:
+        """The topmost mount there. An automount alone is none: it waits for one, or could not get it."""
+        found = next((mount for mount in reversed(self.mounts) if mount.mount_point == path), None)
+        return None if found is not None and found.filesystem == "autofs" else found
 
     @property
     def base_record(self) -> Record:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Tuple
 
-from ...facts.scratch.record import Record
-from . import fstab, mount
+from ...facts.scratch.record import Record, array_form, filesystem_form
+from . import fstab
 from .builds import judge_builds
 from .disks import judge
 from .options import Desired
-from .types import JudgedDisk, State, array_form, filesystem_form
+from .types import JudgedDisk, State
 
 
 def _content(one: JudgedDisk) -> str:
@@ -30,7 +30,7 @@ def facts(state: State, desired: Desired) -> Dict[str, Any]:
     node = judge(state, desired)
     names = {one.disk.name for one in node.chosen}
     devices = {one.device for one in judge_builds(node)[0]}
-    places = (mount.mounted_at(state, path) for path in desired.mount_points)
+    places = (state.mounted_at(path) for path in desired.mount_points)
     # Where the scratch is: at its mount point, or where an adopted one is.
     found = next(
         (one for one in places if one and one.disks and (set(one.disks) <= names or one.device in devices)), None
@@ -100,7 +100,7 @@ def text(state: State, desired: Desired, planned: Tuple[str, ...] = ()) -> str:
             "mount_point: {0} {1} {2}:{3} {4:04o}".format(point.path, point.kind, point.owner, point.group, point.mode)
         )
     path = record.mount_point or desired.mount_point
-    own = [line.text for line in fstab.entries(state.fstab) if fstab.is_ours(line, path, known)]
+    own = [line.text for line in fstab.entries(state.fstab, path, known) if line.ours]
     lines.append("fstab: {0}".format(json.dumps(own)))
     lines.append(
         "record: {0}".format(

@@ -18,7 +18,6 @@ from .devices import settle
 from .disks import judge
 from .observe import observe, visible_disks
 from .options import Desired
-from .tools import unit_of
 from .types import Found, Identity, State
 
 # So long after a boot a controller may still appear (hv_pci brings them one by one).
@@ -36,7 +35,7 @@ def look_now(host: Host, desired: Desired) -> Found:
         raise NodeError("nvme_scratch", "it needs root to look at disks and to mount", "run it as root (become: true)")
     return Found(
         observe(host, desired),
-        boot_unit.look(host, unit_of(desired)),
+        boot_unit.look(host, desired.unit),
         Identity(uuid.uuid4().hex, uuid.uuid4().hex),
     )
 

@@ -11,6 +11,7 @@ from typing import List, Optional, Tuple
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts.scratch import disks
+from ...facts.scratch.record import array_form, filesystem_form
 from . import observe, proof, samples
 from .actions import (
     AssembleArray,
@@ -24,7 +25,6 @@ from .actions import (
 )
 from .devices import array_path, disk_path, settle, sync_device
 from .options import REBUILD
-from .types import array_form, filesystem_form
 
 # A probe by udev may hold an array for a moment.
 STOP_TRIES = 6

@@ -23,7 +23,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     writer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import STEPS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.mount import mounted_at
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Disk,
@@ -95,7 +94,7 @@ def test_a_mount_that_comes_between_the_table_and_the_folder_makes_no_foreign_fi
 
     host = Meanwhile(str(node.root), {1: comes})
     state = observe.observe(host, WISH)
-    assert mounted_at(state, "/mnt/scratch").device == "md127"
+    assert state.mounted_at("/mnt/scratch").device == "md127"
     assert not any("not empty" in str(one) for one in plan(state, WISH, Identity("a" * 32, "b" * 32)).refusals)
 
 
@@ -115,7 +114,7 @@ def test_it_is_looked_at_anew_until_it_stands_still_and_not_for_ever(node):
         node.mounts(ROOT)
         events = {turn: flip(turn) for turn in range(1, last + 1)}
         state = observe.observe(Meanwhile(str(node.root), events), WISH)
-        there = mounted_at(state, "/mnt/scratch")
+        there = state.mounted_at("/mnt/scratch")
         assert (there is None) == ("md127" not in node.host.read(TABLE))
 
 
@@ -143,7 +142,7 @@ def test_an_automount_that_waits_is_used_and_what_it_mounts_is_seen(node, monkey
     monkeypatch.setattr(mounted.child, "collect", collect)
     node.mounts(ROOT, AUTOFS)
     state = observe.observe(node.host, WISH)
-    assert mounted_at(state, "/mnt/scratch").device == "md127"
+    assert state.mounted_at("/mnt/scratch").device == "md127"
 
 
 def test_an_automount_that_gets_nothing_is_no_mount_and_its_folder_is_not_looked_into(node, monkeypatch):
@@ -152,7 +151,7 @@ def test_an_automount_that_gets_nothing_is_no_mount_and_its_folder_is_not_looked
     (node.root / "mnt/scratch/beneath").write_text("hidden by the automount, whatever we do")
     node.mounts(ROOT, AUTOFS)
     state = observe.observe(node.host, WISH)
-    assert mounted_at(state, "/mnt/scratch") is None
+    assert state.mounted_at("/mnt/scratch") is None
     assert (state.mount_point.kind, state.mount_point.empty) == ("folder", True)
 
 

@@ -14,7 +14,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.scratch.record import Build, Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.tools import unit_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Content,
     Disk,
@@ -184,7 +183,7 @@ def test_a_line_of_an_adopted_mount_that_stops_a_boot_is_noted(line, words):
 
 
 def test_the_boot_unit_waits_for_every_mount_above_and_for_cloud_init():
-    text = unit_of(of(Desired, {"mount_point": "/a/b/c", "adopt_mount_points": ["/mnt/x"]})).text()
+    text = of(Desired, {"mount_point": "/a/b/c", "adopt_mount_points": ["/mnt/x"]}).unit.text()
     after = next(line for line in text.splitlines() if line.startswith("After=")).split("=")[1].split()
     for unit in ("a.mount", "a-b.mount", "a-b-c.mount", "mnt.mount", "mnt-x.mount", "cloud-init.service"):
         assert unit in after

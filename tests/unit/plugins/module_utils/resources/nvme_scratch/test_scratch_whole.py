@@ -22,7 +22,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.bo
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.tools import unit_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Found, Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Jobs
@@ -51,7 +50,7 @@ def found(machine, missing=(), unit=NO_UNIT):
 
 
 def enabled(desired):
-    return BootUnitState(unit_of(desired).text(), None, True, False)
+    return BootUnitState(desired.unit.text(), None, True, False)
 
 
 def kinds(planned):
@@ -240,7 +239,7 @@ def test_a_scratch_is_not_taken_from_a_job_that_has_no_file_of_it_open(tmp_path,
 
 
 def test_the_unit_waits_for_the_places_where_fstab_may_mount_it():
-    text = unit_of(wanted(adopt_mount_points=["/nvme"], before_units=["a.service"], boot_timeout_seconds=9)).text()
+    text = wanted(adopt_mount_points=["/nvme"], before_units=["a.service"], boot_timeout_seconds=9).unit.text()
     assert (
         "After=local-fs.target systemd-udev-settle.service cloud-init.service cloud-init-network.service "
         "mnt-scratch.mount mnt-scratch.automount nvme.mount nvme.automount mnt.mount mnt.automount\nBefore=a.service\n"

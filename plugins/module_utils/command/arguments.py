@@ -11,7 +11,7 @@ import math
 from typing import Callable, Iterator, Optional, Sequence, Tuple
 
 from ..core.resource import Misuse, NodeError
-from ..facts.nvml.identity import ALL
+from ..facts.nvml.selectors import parse
 
 LEAST, MOST = 0.1, 86400
 
@@ -27,10 +27,7 @@ def add_gpu(parser: argparse.ArgumentParser) -> None:
 
 def gpu_selectors(given: Optional[Sequence[str]]) -> Tuple[str, ...]:
     """``--gpu 0,1 --gpu 0001:00:00.0`` as one list; all GPUs without it."""
-    words = [word.strip() for text in given or () for word in text.split(",")]
-    if "" in words:
-        raise Misuse("--gpu " + ",".join(given or ()), "it names no GPU", "use an index, a UUID or a PCI address")
-    return tuple(words) if words else (ALL,)
+    return parse(given or None, "--gpu " + ",".join(given or ()))
 
 
 def add_watch(parser: argparse.ArgumentParser, seconds: float) -> None:

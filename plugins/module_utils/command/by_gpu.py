@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar
 
-from ..facts.nvml.identity import ALL, Identity, matches, unknown
+from ..facts.nvml.selectors import identity_of, matches_any, unmatched
 from ..facts.sysfs import format_cpulist
 from .output import painter
 
@@ -23,19 +23,14 @@ def selected(gpus: Sequence[Gpu], failed: Sequence[Failed], selectors: Sequence[
 
     :raises Misuse: a selector means none of them.
     """
-    identities = [_identity(gpu) for gpu in [*gpus, *failed]]
-    for selector in selectors:
-        if selector != ALL and identities and not any(matches(one, selector) for one in identities):
-            raise unknown(selector, identities)
+    identities = [identity_of(gpu) for gpu in [*gpus, *failed]]
+    for error in unmatched(identities, selectors if identities else ()):
+        raise error
 
     def wanted(gpu: Any) -> bool:
-        return any(matches(_identity(gpu), selector) for selector in selectors)
+        return matches_any(identity_of(gpu), selectors)
 
     return [gpu for gpu in gpus if wanted(gpu)], [gpu for gpu in failed if wanted(gpu)]
-
-
-def _identity(gpu: Any) -> Identity:
-    return Identity(-1 if gpu.index is None else gpu.index, gpu.uuid, gpu.pci_address)
 
 
 def labelled(text: str) -> Tuple[Optional[str], str]:

@@ -16,7 +16,7 @@ from ..core.machine import short_name
 from ..core.resource import printable
 from ..facts import gpu_info
 from ..facts.gpu_info.types import GpuInformation, Information, Process
-from ..facts.nvml import identity
+from ..facts.nvml.selectors import select
 from ..facts.sysfs import format_cpulist
 from .arguments import add_gpu, add_watch, gpu_selectors
 from .exit_status import DONE, NOT_DONE
@@ -70,7 +70,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         found = gpu_info.gather(options)
         status = DONE if found.status in ("ok", "no_gpu") else NOT_DONE
         if found.status == "no_gpu":
-            identity.select((), [selector for selector in options.gpus if selector != identity.ALL])
+            select((), options.gpus)
         told = owners.of(sorted(set(pids(found))))
         return _plain(found, told) if arguments.json else _text(found, told)
 

@@ -14,7 +14,8 @@ from ..core.frozen import frozen, plain
 from ..core.host import Host
 from ..core.machine import short_name
 from ..core.resource import Misuse, printable
-from ..facts.nvml import identity
+from ..facts.nvml.identity import Identity
+from ..facts.nvml.selectors import select
 from ..facts.nvml.session import Fault, Survey
 from ..facts.nvml.status import Status
 from ..facts.sysfs import format_cpulist
@@ -84,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Judged:
     """One GPU: how it was used, what is advised, and why it did not answer to the end."""
 
-    identity: identity.Identity
+    identity: Identity
     use: Use
     advice: Optional[Advice]
     fault: Optional[Fault]
@@ -106,7 +107,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         print("looking for {0:g} s; ^C ends it".format(arguments.seconds), file=sys.stderr)
     found = look(host, selectors, arguments.seconds, arguments.interval)
     if found.status is Status.NO_GPU:
-        identity.select((), [selector for selector in selectors if selector != identity.ALL])
+        select((), selectors)
     judged = _judged(found)
     if arguments.json:
         print_json(_document(found, judged, arguments.interval))

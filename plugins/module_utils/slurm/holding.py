@@ -22,12 +22,12 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 from ..core.frozen import frozen
 from ..core.host import Host, booted
 from ..core.resource import NodeError
+from ..facts.nvml.selectors import slurm_gpus
 from . import hosts, jobs, on_node, places, syntax, this_node
 from .client import Slurm
 from .gpus import configuration, devices_of
 from .proc import start_time
 from .running import ended
-from .types import gpu_names
 
 # A file has been read if slurmd started so long after it was written: clocks of files are coarse.
 _READ_SECONDS = 2.0
@@ -137,7 +137,7 @@ def detail(answer: str, job_id: int, node: str) -> Optional[Detail]:
     found = re.findall(r"(?:^|,)gpu(?::[^,():]+)*:[0-9]+\(IDX:([0-9,-]+)\)", here[0])
     rest = re.sub(r"\(IDX:[0-9,-]+\)", "", here[0])
     if len(_SHARED.findall(re.sub(r":[^,]*", "", rest))) == len(found) > 0:
-        words = [name for one in found for name in gpu_names(one)]
+        words = [name for one in found for name in slurm_gpus(one)]
         positions = tuple(int(word) for word in words if word.isdigit())
     elif not here[0] and not _SHARED.search(" ".join(re.findall(r"^\s*\w*(?:GRES|TRES|Tres)\w*=.*", blocks[0], re.M))):
         positions = ()

@@ -11,6 +11,7 @@ from typing import FrozenSet, Mapping, Optional, Tuple
 from ..core.frozen import frozen
 from ..core.options import found, option, options
 from ..core.resource import NodeError
+from ..facts.nvml.selectors import slurm_gpus
 
 SECTION = "slurm_hooks"
 # What a hook takes at most (hooks.hook: its steps, what a finding costs in Slurm, the start of a program on a busy
@@ -19,8 +20,6 @@ LONGEST_SECONDS = 100
 # A job in Slurm's files and cgroups from 26.05 on (sluid.c): s and 13 digits in base 32 without I, L, O and U.
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _HIGHEST = 2**32 - 3
-# What slurmd writes where a job has GPUs and gres.conf names no device files.
-_NO_DEVICES = ("NoDevFiles", "N/A")
 # Names of users, accounts and partitions that may go into metrics. Anything else counts as not given.
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 
@@ -60,9 +59,9 @@ class Job:
             id=_number(environment, "SLURM_JOB_ID"),
             uid=_number(environment, "SLURM_JOB_UID"),
             gid=int(gid) if re.fullmatch(r"[0-9]{1,10}", gid) and int(gid) <= _HIGHEST else None,
-            gpus=gpu_names(environment.get("SLURM_JOB_GPUS", "")),
+            gpus=slurm_gpus(environment.get("SLURM_JOB_GPUS", "")),
             node=environment.get("SLURMD_NODENAME") or node,
-            visible=gpu_names(environment.get("CUDA_VISIBLE_DEVICES", "")),
+            visible=slurm_gpus(environment.get("CUDA_VISIBLE_DEVICES", "")),
             slurm_conf=environment.get("SLURM_CONF", ""),
             sluid=sluid if re.fullmatch(SLUID, sluid) else None,
             comment=environment.get("SLURM_JOB_COMMENT", ""),
@@ -100,21 +99,6 @@ class Jobs:
 def name_of(text: object) -> str:
     """The name of a user, account or partition; "" if it is not a plain name."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
-
-
-def gpu_names(text: str) -> Tuple[str, ...]:
-    """``0,3`` as ("0", "3"). Some versions of Slurm write a range (``0-3``), or ``gpu:`` before the numbers."""
-    names = []
-    for word in re.split(r"[,\s]+", text.strip()):
-        word = word.partition("gpu:")[2] or word
-        found = re.fullmatch(r"(\d{1,4})-(\d{1,4})", word)
-        if found:
-            names += [str(number) for number in range(int(found.group(1)), int(found.group(2)) + 1)]
-        elif re.fullmatch(r"\d{1,4}", word):
-            names.append(str(int(word)))
-        elif word and word not in _NO_DEVICES:
-            names.append(word)
-    return tuple(dict.fromkeys(names))
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

@@ -12,7 +12,7 @@ from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
 from ..nvml.call import Gpu, Kind
-from ..nvml.identity import ALL
+from ..nvml.selectors import ALL, parse
 from ..nvml.session import CALL_TIMEOUT_SECONDS, Visit, survey
 from . import read_errors, read_hardware, read_state
 from .ask import Ask
@@ -56,9 +56,7 @@ class Options:
 
         :raises NodeError: for an unknown group, an empty list, or a time limit that is none.
         """
-        gpus = tuple(str(selector) for selector in _given(given, "gpus", [ALL]))
-        if not gpus:
-            raise NodeError("option gpus", "the list is empty", "leave it out for all GPUs")
+        gpus = parse(given.get("gpus"), "option gpus")
         timeout = float(_given(given, "call_timeout", CALL_TIMEOUT_SECONDS))
         if not 0.1 <= timeout <= 600:
             raise NodeError(

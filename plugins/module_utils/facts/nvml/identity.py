@@ -1,23 +1,19 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which GPU is meant: its names, how they are written, and the selection of GPUs by them."""
+"""The names of a GPU, and how they are written."""
 
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence, Tuple, Type
+from typing import Optional
 
 from ...core.frozen import frozen
-from ...core.resource import Misuse, NodeError
 
 _PCI_ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{1,8}):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[01]?[0-9a-f])(?:\.(?P<function>[0-7]))?",
     re.IGNORECASE,
 )
-ALL = "all"
-#: Whole numbers that can only be indexes: of an address such as 1:00 YAML makes 60, and of others more.
-INDEX = (0, 31)
 
 
 @frozen
@@ -66,48 +62,3 @@ def normalise_pci_address(text: str) -> Optional[str]:
         int(match.group("device"), 16),
         match.group("function") or "0",
     )
-
-
-def matches(identity: Identity, selector: str) -> bool:
-    """Whether a selector (``all``, an index, a UUID or a PCI address) means this GPU."""
-    text = selector.strip()
-    if text == ALL:
-        return True
-    if re.fullmatch(r"[0-9]+", text):
-        return identity.index == int(text)
-    if identity.uuid is not None and identity.uuid.lower() == text.lower():
-        return True
-    return identity.pci_address is not None and identity.pci_address == normalise_pci_address(text)
-
-
-def select(identities: Sequence[Identity], selectors: Sequence[str]) -> Tuple[Identity, ...]:
-    """The GPUs that the selectors mean, each once, in the order of ``identities``.
-
-    :raises NodeError: when a selector means none of them, see :func:`unknown`; the sentence names those that exist.
-    """
-    for selector in selectors:
-        if selector.strip() != ALL and not any(matches(identity, selector) for identity in identities):
-            raise unknown(selector, identities)
-    return tuple(identity for identity in identities if any(matches(identity, selector) for selector in selectors))
-
-
-def unknown(selector: str, identities: Sequence[Identity]) -> NodeError:
-    """The error for a selector that means no GPU: wrong use, unless it may be one that does not tell its name."""
-    there = ", ".join(
-        "{0} = {1} = {2}".format(one.index, one.pci_address or "PCI address unknown", one.uuid or "UUID unknown")
-        for one in identities
-    )
-    nameless = [str(one.index) for one in identities if one.pci_address is None]
-    kind: Type[NodeError] = Misuse
-    if not re.fullmatch(r"[0-9]+|GPU-\S+", selector.strip()) and normalise_pci_address(selector) is None:
-        reason = "this is no GPU index, no UUID (GPU-...) and no PCI address (0001:00:00.0)"
-    elif nameless:
-        kind = NodeError
-        reason = "no GPU that answers has this name, and GPU {0} did not tell its own".format(", ".join(nameless))
-    else:
-        reason = "this machine has no such GPU"
-    from ...core.nearest import nearest
-
-    # Not PCI addresses: one of another GPU is always like it.
-    near = nearest(selector.strip(), [one.uuid for one in identities if one.uuid is not None])
-    return kind("GPU " + repr(selector), reason, near + "choose among " + there if there else "there is no GPU at all")

@@ -20,7 +20,8 @@ from ...core.host import Host
 from ...core.resource import NodeError, sentence
 from . import binding, pci, values
 from .call import ENDS_SESSION, REBOOT, CallError, Gpu, Kind, Nvml, Reading, missing
-from .identity import ALL, Identity, matches, normalise_pci_address, unknown
+from .identity import Identity, normalise_pci_address
+from .selectors import ALL, matches_any, unmatched
 from .status import Status, Verdict, conclude
 
 Part = TypeVar("Part")
@@ -204,7 +205,7 @@ class _Expedition(Generic[Part]):
         return tuple(self.identities.get(index, Identity(index)) for index in range(self.count or 0))
 
     def _selected(self, identity: Identity) -> bool:
-        return any(matches(identity, selector) for selector in self.selectors)
+        return matches_any(identity, self.selectors)
 
     def _label(self, index: int) -> str:
         return self.identities.get(index, Identity(index)).label
@@ -321,10 +322,8 @@ class _Expedition(Generic[Part]):
         """Refuse a selector that means no GPU."""
         identities = {index: self.identities.get(index, Identity(index)) for index in range(count)}
         identities.update((gpu.identity.index, gpu.identity) for gpu in opened)
-        for selector in self.selectors:
-            # "all" of a machine whose driver finds no GPU is none of them.
-            if selector.strip() != ALL and not any(matches(identity, selector) for identity in identities.values()):
-                raise unknown(selector, tuple(identities.values()))
+        for error in unmatched(tuple(identities.values()), self.selectors):
+            raise error
 
 
 def _open(nvml: Nvml, index: int) -> Gpu:

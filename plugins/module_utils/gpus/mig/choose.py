@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from ...core.resource import Refusal
-from ...facts.nvml import identity
+from ...facts.nvml.selectors import ALL, identity_of, matches, matches_any, refused
 from .options import Asked, Desired, Layout
 from .parted import entries, of_gpu
 from .types import Gpu, State
@@ -40,11 +40,10 @@ def select(state: State, layouts: Sequence[Layout]) -> Tuple[List[Tuple[Gpu, Lay
     chosen: Dict[str, Layout] = {}
     for layout in layouts:
         for selector in layout.gpus:
-            hits = [gpu for gpu in state.gpus if _is(selector, gpu)]
-            if not hits and not any(_is(selector, gpu) for gpu in state.failed) and selector != identity.ALL:
-                refusals.append(_unknown(state, selector))
+            hits = [gpu for gpu in state.gpus if matches(identity_of(gpu), selector)]
+            refusals += refused([*state.gpus, *state.failed], [selector])
             for gpu in hits:
-                if selector == identity.ALL and gpu.mode is None and layout.mig:
+                if selector == ALL and gpu.mode is None and layout.mig:
                     continue  # all that can be divided
                 if gpu.uuid in chosen and chosen[gpu.uuid] is not layout:
                     refusals.append(Refusal(gpu.label, "two layouts name it", "name it in one of them"))
@@ -63,23 +62,6 @@ def silent(state: State, desired: Desired) -> List[str]:
         for gpu in state.failed
         if wanted
         and (
-            gpu.index is None
-            and gpu.uuid is None
-            and gpu.pci_address is None
-            or any(_is(selector, gpu) for selector in wanted)
+            gpu.index is None and gpu.uuid is None and gpu.pci_address is None or matches_any(identity_of(gpu), wanted)
         )
     ]
-
-
-def _is(selector: str, gpu: Any) -> bool:
-    known = identity.Identity(-1 if gpu.index is None else gpu.index, gpu.uuid, gpu.pci_address)
-    return identity.matches(known, selector)
-
-
-def _unknown(state: State, selector: str) -> Refusal:
-    known = ["{0} ({1}, {2})".format(gpu.index, gpu.pci_address, gpu.uuid) for gpu in state.gpus]
-    return Refusal(
-        "GPU {0}".format(selector),
-        "there is no such GPU on this node, which has " + (", ".join(known) or "none"),
-        "name one of these by index, UUID or PCI address",
-    )

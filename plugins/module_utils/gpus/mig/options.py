@@ -11,12 +11,11 @@ from ...core.options import REQUIRED, option, options, state
 from ...core.resource import NodeError, together
 from ...core.systemd import UNIT
 from ...core.systemd.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
-from ...facts.nvml.identity import INDEX
+from ...facts.nvml.selectors import ALL, INDEX, parse
 from .names import NAME
 from .parted import NotParted, entries
 
 SECTION = "mig_layout"
-ALL = "all"
 CALL_TIMEOUT_SECONDS = 10.0
 RUN_JOBS = tuple(
     name + ".service" for name in ("slurmd", "docker", "containerd", "crio", "podman", "kubelet", "k3s", "rke2-agent")
@@ -85,8 +84,7 @@ class Layout:
     instances: Tuple[Asked, ...] = option((), "The GPU instances. None: MIG is on, and the GPU is empty.", inner=Asked)
 
     def __post_init__(self) -> None:
-        if not self.gpus:
-            raise NodeError("option gpus", "the list is empty", "name GPUs, or use all")
+        parse(self.gpus, "option gpus")
         if self.instances and not self.mig:
             raise NodeError("option instances", "a GPU that is whole has none", "leave it out, or set mig to true")
 

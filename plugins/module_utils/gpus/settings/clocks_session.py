@@ -19,7 +19,7 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts.daemons import holds_persistence_mode
 from ...facts.nvml.call import Gpu as OpenGpu
-from ...facts.nvml.identity import ALL, matches
+from ...facts.nvml.selectors import ALL, matches_any
 from ...facts.nvml.session import CALL_TIMEOUT_SECONDS, Survey, survey
 from ...facts.nvml.status import Status
 from . import record
@@ -187,7 +187,7 @@ def _withdraw(host: Host, gpu: OpenGpu, selectors: Sequence[str]) -> None:
     A crash then leaves them unstated, never stated wrongly; those that need no change get their entry back at the end.
     """
     identities = [one.identity for one in (gpu,) + gpu.peers]
-    chosen = {one.uuid for one in identities if any(matches(one, selector) for selector in selectors)}
+    chosen = {one.uuid for one in identities if matches_any(one, selectors)}
     stated: Dict[str, Entry] = {
         uuid: replaced(entry, clocks=None)
         for uuid, entry in record.read(host)

@@ -8,28 +8,13 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Set, Tuple
 
 from ...core.resource import Refusal
-from ...facts.nvml import identity
+from ...facts.nvml.selectors import identity_of, matches, matches_any, refused
 from .types import FailedGpu, Gpu, State
 from .wish import Settings, Wish
 
 
-def matches(selector: str, index: Optional[int], uuid: Optional[str], pci_address: Optional[str]) -> bool:
-    known = identity.Identity(-1 if index is None else index, uuid, pci_address)
-    return identity.matches(known, selector)
-
-
-def _unknown(state: State, selector: str) -> Refusal:
-    known = ["{0} ({1}, {2})".format(gpu.index, gpu.pci_address, gpu.uuid) for gpu in state.gpus]
-    known += ["{0} (does not answer)".format("?" if gpu.index is None else gpu.index) for gpu in state.failed]
-    return Refusal(
-        "GPU {0}".format(selector),
-        "there is no such GPU on this node, which has " + (", ".join(known) or "none"),
-        "name one of these by index, UUID or PCI address",
-    )
-
-
 def _wanted(gpus: Optional[Tuple[str, ...]], gpu: "Gpu | FailedGpu") -> bool:
-    return gpus is None or any(matches(one, gpu.index, gpu.uuid, gpu.pci_address) for one in gpus)
+    return gpus is None or matches_any(identity_of(gpu), gpus)
 
 
 def selected_failures(state: State, wish: Wish) -> List[FailedGpu]:
@@ -45,16 +30,12 @@ def select(state: State, wish: Wish) -> Tuple[List[Tuple[Gpu, Settings]], List[R
     """Each selected GPU with its settings, in the order of PCI addresses, and what is wrong with the selection."""
     refusals: List[Refusal] = []
     everything: List["Gpu | FailedGpu"] = [*state.gpus, *state.failed]
-    for selector in wish.gpus or ():
-        if not any(matches(selector, gpu.index, gpu.uuid, gpu.pci_address) for gpu in everything):
-            refusals.append(_unknown(state, selector))
+    refusals += refused(everything, wish.gpus or ())
     settings: Dict[str, Settings] = {gpu.uuid: wish.settings for gpu in state.gpus if _wanted(wish.gpus, gpu)}
     overridden: Set[str] = set()
     for override in wish.overrides:
-        hits = [gpu for gpu in state.gpus if matches(override.gpu, gpu.index, gpu.uuid, gpu.pci_address)]
-        silent = any(matches(override.gpu, gpu.index, gpu.uuid, gpu.pci_address) for gpu in state.failed)
-        if not hits and not silent:
-            refusals.append(_unknown(state, override.gpu))
+        hits = [gpu for gpu in state.gpus if matches(identity_of(gpu), override.gpu)]
+        refusals += refused(everything, [override.gpu])
         for gpu in hits:
             if gpu.uuid not in settings:
                 refusals.append(

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
+from ...facts.nvml.selectors import ALL, parse, parse_one
 
 SECTION = "gpu_settings"
 COMPUTE_MODES = ("default", "exclusive_process", "prohibited")
 SETTING_NAMES = ("persistence", "clocks", "power_limit_watts", "ecc", "compute_mode")
 OTHER_NAMES = ("gpus", "overrides", "snap", "call_timeout_seconds")
-ALL = "all"
 CALL_TIMEOUT_SECONDS = 10.0
 # Above every clock of every NVIDIA GPU; NVML's symbolic limits (0xffffff01 …) must not pass as numbers.
 HIGHEST_CLOCK_MHZ = 100000
@@ -231,23 +231,9 @@ def power_of(value: Any, name: str) -> Optional[PowerLimit]:
     return PowerLimit(milliwatts=int(round(number * 1000)))
 
 
-def _selector(value: Any, name: str) -> str:
-    # The longest name of a GPU, its UUID, has 40 characters.
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or not 0 < len(str(value).strip()) <= 64:
-        raise _wrong(name, "{0!r} does not name a GPU".format(value), "use an index, a UUID or a PCI address")
-    return str(value).strip()
-
-
 def selectors_of(value: Any) -> Optional[Tuple[str, ...]]:
-    if value is None or value == ALL or value == [ALL]:
-        return None
-    values: List[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
-    if not values:
-        raise _wrong("gpus", "the list is empty", "name GPUs, or use all")
-    selectors = tuple(_selector(one, "gpus") for one in values)
-    if ALL in selectors:
-        raise _wrong("gpus", "all stands beside single GPUs", "use all alone, or name GPUs")
-    return selectors
+    found = parse(value, "option gpus")
+    return None if found == (ALL,) else found
 
 
 def overrides_of(value: Any) -> Tuple[Override, ...]:
@@ -261,11 +247,8 @@ def overrides_of(value: Any) -> Tuple[Override, ...]:
         if not isinstance(one, Mapping):
             raise _wrong(where[:-1], "{0!r} is not a mapping".format(one), "use a mapping with a gpu and its settings")
         _known(one, SETTING_NAMES + ("gpu",), where)
-        if one.get("gpu") is None:
-            raise _wrong(where + "gpu", "it is missing", "name the GPU by index, UUID or PCI address")
-        if one["gpu"] == ALL:
-            raise _wrong(where + "gpu", "all is not one GPU", "put what holds for all GPUs beside overrides")
-        overrides.append(Override(_selector(one["gpu"], where + "gpu"), Settings.from_options(one, where)))
+        gpu = parse_one(one.get("gpu"), "option {0}gpu".format(where))
+        overrides.append(Override(gpu, Settings.from_options(one, where)))
     return tuple(overrides)
 
 

@@ -20,10 +20,10 @@ from ...core.resource import NodeError
 from ...facts import gpu_info
 from ...facts.gpu_info.types import Process
 from ...facts.nvml.identity import normalise_pci_address
+from ...facts.nvml.selectors import slurm_gpus
 from ...facts.nvml.status import Status
 from ...facts.topology import Topology
 from ...slurm import on_node
-from ...slurm.types import gpu_names
 from ..evidence import Evidence
 from ..types import Remedy
 from . import apart
@@ -101,7 +101,7 @@ def _whole_node(environment: Mapping[str, str], count: int) -> None:
 
     :raises NodeError: this process belongs to a job that has a part of the ``count`` GPUs only.
     """
-    own = gpu_names(environment.get("SLURM_JOB_GPUS", ""))
+    own = slurm_gpus(environment.get("SLURM_JOB_GPUS", ""))
     if environment.get("SLURM_JOB_ID") and 0 < len(own) < count:
         reason = "this job has {0} of its {1} GPUs, and the checks load all of them".format(len(own), count)
         raise NodeError("this node", reason, "give the job the whole node (srun --exclusive --gpus-per-node=...)")

@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 from ...facts.gpu_info import GpuInformation, Information
 from ...facts.nvml import call
-from ...facts.nvml.identity import matches
+from ...facts.nvml.selectors import matches
 from ...facts.nvml.status import Status
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

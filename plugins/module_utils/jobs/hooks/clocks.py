@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ...core.host import Host
-from ...facts.nvml.identity import Identity, matches
+from ...facts.nvml.identity import Identity
+from ...facts.nvml.selectors import matches
 from ...gpus.settings.wish import Clocks, Settings, Wish
 from ...slurm.gpus import CALL_TIMEOUT_SECONDS, asked, identities
 

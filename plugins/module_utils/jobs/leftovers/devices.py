@@ -9,7 +9,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...core.host import Host
 from ...core.resource import NodeError, printable
-from ...facts.nvml.identity import ALL, Identity
+from ...facts.nvml.identity import Identity
+from ...facts.nvml.selectors import ALL
 from ...gpus.settings import record
 from ...gpus.settings.observe import observe
 from ...gpus.settings.rules import live_claim

@@ -5,20 +5,24 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...facts.nvml.selectors import container_gpus, cuda_gpus, slurm_gpus
 from ...facts.sysfs import parse_cpulist
 
 # Fields of /proc/PID/stat, counted from the state, which is the third (proc_pid_stat(5)).
 _STATE, _PARENT, _USER_TICKS, _SYSTEM_TICKS, _LAST_CPU = 0, 1, 11, 12, 36
 # The GPUs given to a process: Slurm's are those of the node, CUDA's may be counted within a cgroup. The container's
 # come last: images of NVIDIA say "all" in it, and CUDA counts within what the container was given.
-_GPU_VARIABLES = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-_NAMES = ("GPU-", "MIG-")
+_GPU_VARIABLES: Mapping[str, Callable[[str], Optional[Tuple[str, ...]]]] = {
+    "SLURM_STEP_GPUS": slurm_gpus,
+    "SLURM_JOB_GPUS": slurm_gpus,
+    "CUDA_VISIBLE_DEVICES": cuda_gpus,
+    "NVIDIA_VISIBLE_DEVICES": container_gpus,
+}
 
 
 @frozen
@@ -88,23 +92,8 @@ def gpus_given(host: Host, pid: int) -> Optional[Tuple[str, ...]]:
             variables[name] = value
     for name in _GPU_VARIABLES:
         if name in variables:
-            words = [word.strip() for word in variables[name].split(",")]
-            if name == "NVIDIA_VISIBLE_DEVICES" and not _limits(words):
-                continue
-            return _up_to_the_first_wrong(words)
+            return _GPU_VARIABLES[name](variables[name])
     return None
-
-
-def _limits(words: Sequence[str]) -> bool:
-    """``all`` limits nothing, and with ``void`` or no word the NVIDIA Container Toolkit leaves the container as it is
-    (its documentation, "GPU Enumeration"); without it, the variable is only a word in the environment."""
-    return words[0] not in ("all", "void", "")
-
-
-def _up_to_the_first_wrong(words: Sequence[str]) -> Tuple[str, ...]:
-    """CUDA shows the devices before the first index that is none (CUDA C++ Programming Guide, "CUDA Environment
-    Variables": ``0,2,-1,1`` shows 0 and 2). ``-1``, ``none`` and Slurm's NoDevFiles at the front are no GPU at all."""
-    return tuple(itertools.takewhile(lambda word: word.isdecimal() or word.startswith(_NAMES), words))
 
 
 def ancestors(host: Host, pid: int) -> Tuple[int, ...]:

@@ -9,9 +9,8 @@ from typing import Any, Optional, Tuple, Union
 
 from ...core.options import REQUIRED, option, options, state
 from ...core.systemd.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
-from ...facts.nvml.identity import INDEX
+from ...facts.nvml.selectors import ALL, INDEX
 from ...gpus.settings.wish import (
-    ALL,
     BETWEEN_JOBS,
     CALL_TIMEOUT_SECONDS,
     COMPUTE_MODES,

@@ -88,7 +88,7 @@ def test_what_is_returned_is_documented_and_the_other_way_round(run):
             "option call_timeout_seconds: 0 seconds is out of range; give 0.1 to 600 seconds",
         ),
         ({"clocks": {"graphics_mhz": 1000}}, "1000 MHz is not a supported graphics clock"),
-        ({"gpus": ["GPU-none"], "ecc": True}, "GPU GPU-none: there is no such GPU on this node"),
+        ({"gpus": ["GPU-none"], "ecc": True}, "GPU 'GPU-none': this machine has no such GPU"),
     ],
 )
 def test_wrong_arguments_end_in_one_message_and_no_change(run, arguments, words):

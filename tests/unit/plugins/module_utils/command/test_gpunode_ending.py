@@ -15,7 +15,8 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import exit_status, main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity, unknown
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.selectors import unknown
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import formats
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own

@@ -246,7 +246,7 @@ def test_what_is_declared_stands_beside_what_is(divided):
     divided.declare({"gpus": ["0"], "instances": [{"profile": "4g", "count": 2}]})
     assert "would fit" in divided.flat("list", status=1)
     divided.declare({"gpus": ["5"], "instances": []})
-    assert "there is no such GPU on this node" in divided.flat("list", status=1)
+    assert "this machine has no such GPU" in divided.flat("list", status=1)
     divided.declare({"gpus": ["0"], "instances": [{"profile": "3g", "count": 0}]})
     assert "count" in divided.flat("list", status=1)
 

@@ -217,7 +217,7 @@ def test_gpus_can_be_named_by_place_and_by_option(nvml_simulator, tmp_path):
     ("words", "told"),
     [
         (("9",), "this machine has no such GPU"),
-        (("0,",), "it names no GPU"),
+        (("0,",), "'0,' names no GPU"),
         (("--seconds", "0"), "no number of seconds from 1 to 86400"),
         (("--seconds", "nan"), "no number of seconds"),
         (("--interval", "0.1"), "no number of seconds from 0.2 to 60"),

@@ -376,7 +376,7 @@ def test_groups(gather, groups):
     ("options", "message"),
     [
         ({"gather": ["clock"]}, "option gather: there is no group 'clock'; choose among all, minimum, board, "),
-        ({"gpus": []}, "option gpus: the list is empty; leave it out for all GPUs."),
+        ({"gpus": []}, "option gpus: the list is empty; name GPUs, or use all."),
         ({"call_timeout": 0}, "option call_timeout: 0 s is outside 0.1 to 600 s; "),
         ({"call_timeout": -5}, "option call_timeout: -5 s is outside 0.1 to 600 s; "),
         ({"call_timeout": float("nan")}, "option call_timeout: nan s is outside 0.1 to 600 s; "),

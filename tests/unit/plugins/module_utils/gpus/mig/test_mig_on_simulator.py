@@ -562,7 +562,7 @@ def test_partitions_by_the_file_of_another_program(machine: Callable[..., Machin
         ({"layouts": [of("9g")]}, "GPU 0 (0001:00:00.0): this GPU has no profile 9g; it has 7g.80gb, 4g.40gb, "),
         (
             {"layouts": [of("3g", gpus=["7"])]},
-            "GPU 7: there is no such GPU on this node, which has 0 (0001:00:00.0, GPU-",
+            "GPU '7': this machine has no such GPU; choose among 0 = 0001:00:00.0 = GPU-",
         ),
         ({"layouts": [of("3g", gpus=["0"]), of("3g")]}, "GPU 0 (0001:00:00.0): two layouts name it; name it in one of"),
         ({"layouts": [of("3g", gpus=[])]}, "option layouts[0].gpus: the list is empty; name GPUs, or use all."),

@@ -156,7 +156,7 @@ def test_an_unknown_gpu_is_named_and_nothing_changes(node):
     one = node()
     before = one.files()
     error = one.fails(gpus=["9"], **MAX)
-    assert error.startswith("GPU 9: there is no such GPU on this node, which has 0 (")
+    assert error.startswith("GPU '9': this machine has no such GPU; choose among 0 = ")
     after = one.files()
     assert {path for path in after if after[path] != "folder"} - set(before) <= {
         str(one.root / "run/gpu_node/gpu_settings.lock")

@@ -366,8 +366,7 @@ def test_a_gpu_is_named_by_index_uuid_or_pci_address(selector):
 def test_an_unknown_gpu_is_refused_with_those_there_are():
     found = plan(state_of(a100(0)), wish(persistence=True, gpus=["5"]))
     assert str(found.refusals[0]) == (
-        "GPU 5: there is no such GPU on this node, which has 0 (0001:00:00.0, GPU-00000000); "
-        "name one of these by index, UUID or PCI address."
+        "GPU '5': this machine has no such GPU; choose among 0 = 0001:00:00.0 = GPU-00000000."
     )
 
 
@@ -384,7 +383,7 @@ def test_an_override_replaces_single_settings():
     [
         ([{"gpu": "1", "ecc": True}], "it has an override and is not among the selected GPUs"),
         ([{"gpu": "0", "ecc": True}, {"gpu": "0001:00:00.0", "ecc": False}], "it has two overrides"),
-        ([{"gpu": "9", "ecc": True}], "there is no such GPU"),
+        ([{"gpu": "9", "ecc": True}], "this machine has no such GPU"),
     ],
 )
 def test_overrides_that_make_no_sense_are_refused(overrides, words):

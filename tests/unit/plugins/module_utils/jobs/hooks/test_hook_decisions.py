@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.selectors import slurm_gpus
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.hooks import clocks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import (
     drain,
@@ -25,7 +26,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import (
     processes,
     running,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job, SlurmNode, gpu_names
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job, SlurmNode
 
 STATES = ("IDLE", "MIXED", "ALLOCATED", "DRAIN", "DRAINING", "DOWN", "FAIL", "COMPLETING", "RESERVED", "CLOUD")
 FLAGS = st.frozensets(st.sampled_from(STATES), min_size=1, max_size=3)
@@ -99,7 +100,7 @@ def test_the_answer_of_scontrol_is_read():
 
 
 @pytest.mark.parametrize("end", ["", "\n   Comment=x", "\n       second line"])
-def test_only_the_mark_of_slurm_is_taken_off_a_reason(end):
+def test_only_the_mark_slurm_gpus_is_taken_off_a_reason(end):
     """A reason of somebody else, which is kept in ours and given back, may have such a mark in its middle."""
     told = "NodeName=g1\n   State=IDLE+DRAIN\n   Reason=ask [a@b.c] first [root@2026-01-31]" + end + "\n"
     assert shown_node(told).reason == "ask [a@b.c] first" + (" second line" if "second" in end else "")
@@ -122,10 +123,10 @@ def test_only_the_mark_of_slurm_is_taken_off_a_reason(end):
     ],
 )
 def test_the_gpus_of_a_job_are_read_as_slurm_writes_them(text, expected):
-    assert gpu_names(text) == expected
+    assert slurm_gpus(text) == expected
 
 
-def test_the_environment_of_slurmd_becomes_a_job():
+def test_the_environment_slurm_gpusd_becomes_a_job():
     environment = {"SLURM_JOB_ID": "42", "SLURM_JOB_UID": "1000", "SLURM_JOB_GPUS": "2,3", "SLURMD_NODENAME": "gpu01"}
     assert Job.from_environment(environment) == Job(42, 1000, None, ("2", "3"), "gpu01")
     newer = dict(

@@ -133,7 +133,7 @@ def _obstacles(node: Node, device: Optional[str], there: Optional[Mount]) -> Lis
     if there.hidden_by:
         # What is written to its path goes elsewhere, to a file system that may be in memory.
         reason = "something is mounted over our file system, so that nothing reaches it: " + _named(there.hidden_by)
-        return [Refusal(path, reason, "unmount that, then run it again")]
+        return [Refusal(path, reason, "unmount that, then run again")]
     if point is not None and point.kind == "failed":
         return [shut_down(path)]
     if not there.writable:

@@ -110,9 +110,8 @@ def check(work: Path) -> None:
     run(["ansible-galaxy", "collection", "install", str(archive), "-p", str(home / "collections")], home, environment)
     shutil.rmtree(str(source))
     installed = home / "collections" / "ansible_collections" / "trainyard" / "gpu_node"
-    for play in sorted((installed / "playbooks").glob("*.yml")):
-        name = "trainyard.gpu_node." + play.stem
-        run(["ansible-playbook", "--syntax-check", "-i", "node1,", name], home, environment)
+    plays = ["trainyard.gpu_node." + play.stem for play in sorted((installed / "playbooks").glob("*.yml"))]
+    run(["ansible-playbook", "--syntax-check", "-i", "node1,", *plays], home, environment)
     for inventory in sorted((installed / "inventories").iterdir()):
         run(["ansible-inventory", "-i", str(inventory), "--graph"], home, environment)
     run(

@@ -17,7 +17,7 @@ from ...core.resource import Action, NodeError, Step
 from ...core.systemd import boot_unit
 from ...facts.scratch import record
 from ...facts.scratch.record import array_form, filesystem_form
-from . import fstab, mount, mount_options, mounted, observe, users
+from . import fstab, mount, mounted, observe, users
 from .actions import (
     AssembleArray,
     CheckDisks,
@@ -36,8 +36,8 @@ from .actions import (
     Unmount,
     WriteRecord,
 )
+from .create import repair
 from .devices import array_path, disk_path
-from .erase import repair
 from .options import Desired
 from .types import FSTAB_PATH
 from .writer import Writer
@@ -96,7 +96,7 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
     device = _device(host, action.array_uuid, action.serial)
     if action.remount:
         # With a device mount(8) replaces all options; without one it adds to the existing options.
-        options = ",".join(("remount", *mount_options.for_remount(action.options)))
+        options = ",".join(("remount", *fstab.for_remount(action.options)))
         done = host.run(["mount", "-o", options, device, action.mount_point], _limit(desired), accept=(0, 32))
         if done.returncode != 0:
             raise NodeError(

@@ -15,7 +15,7 @@ from ...facts.scratch.record import extend, filesystem_form
 from . import mount
 from .actions import AssembleArray, MakeFilesystem, StopArray, WriteRecord
 from .builds import Left, Scratch
-from .erase import repair
+from .create import repair
 from .options import REBUILD, Desired
 from .types import OURS, Mount, Node
 

@@ -13,7 +13,6 @@ from ...core.resource import Action, Refusal
 from ...facts.scratch.record import Build, Record
 from . import fstab
 from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
-from .mount_options import differences
 from .types import Mount, Node, State
 
 
@@ -74,7 +73,7 @@ def plan(node: Node, build: Build, device: Optional[str]) -> Mounting:
     if there is not None:
         # The same file system with other options: they take effect at once, not only after the next boot.
         other = bool(same) and same[0].options != desired.all_mount_options
-        remounts, fixed = differences(build.filesystem, there.options, desired.all_mount_options, other)
+        remounts, fixed = fstab.differences(build.filesystem, there.options, desired.all_mount_options, other)
         steps += [replaced(mount, remount=True)] if remounts else []
         if fixed:
             notes.append(

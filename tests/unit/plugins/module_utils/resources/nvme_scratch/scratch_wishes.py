@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.cases import choose
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.disks import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import choose
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Identity
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,7 +28,7 @@ IDENTITIES = [Identity("d{0:031x}".format(n), "e{0:031x}".format(n)) for n in ra
 
 def plan(state, desired, identity):
     """The decision alone, without tools and boot unit."""
-    return choose(judge(state, desired), identity)
+    return choose(state, desired, identity)[1]
 
 
 _WANTED = {}

@@ -24,7 +24,7 @@ from scratch_model import Drive, Machine
 from scratch_wishes import IDENTITIES, blank, built, wanted
 
 PACKAGE = Path(nvme_scratch.__file__).parent
-DESCRIPTIONS = {"types.py", "options.py", "actions.py", "fstab.py", "mount_options.py"}
+DESCRIPTIONS = {"types.py", "options.py", "actions.py", "fstab.py"}
 
 
 def stops(call):

@@ -35,7 +35,7 @@ UNIT = (
     "name of a unit",
     "give one such as slurmd.service",
 )
-_OURS = re.compile(r"gpu-node-[\w@.-]+\.(service|timer)")
+_OURS = r"gpu-node-[\w@.-]+\.(service|timer)"
 # A machine that is short of CPU time or memory answers late.
 _ASK_SECONDS = 15.0
 _RELOAD_SECONDS = 90.0
@@ -74,7 +74,7 @@ def mount_unit(place: str, kind: str = "mount") -> str:
 
 def ours(host: Host) -> Tuple[str, ...]:
     """Our services and timers, by their names."""
-    return tuple(name for name in host.names(DIRECTORY) if _OURS.fullmatch(name))
+    return tuple(name for name in host.names(DIRECTORY) if re.fullmatch(_OURS, name))
 
 
 def link(host: Host, unit: str) -> str:

@@ -239,6 +239,13 @@ def test_what_is_of_others_is_never_touched(path, seen):
         assert not any(isinstance(one, (StopUnit, DisableUnit)) for one in gone.actions)
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_without_a_timer_systemd_reads_the_unit_of_the_proof_only_where_it_runs(running):
+    planned = plan(dataclasses.replace(BLANK, timer=TimerState(running=running)), Desired(timer=False))
+    assert "write " + PROOF in described(planned)
+    assert (ReloadSystemd() in planned.actions) is running
+
+
 def test_a_slurmd_without_slurm_conf_is_reported_and_not_the_missing_line():
     (told,) = plan(dataclasses.replace(BLANK, slurm_conf=None, program=None), DESIRED).notes
     assert "no slurm.conf in any of its usual places, so Slurm keeps no job away" in told

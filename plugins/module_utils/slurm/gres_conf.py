@@ -117,20 +117,27 @@ def _line(keys: Dict[str, str]) -> Line:
 
 def _number(word: str) -> Optional[int]:
     """``4``, ``2K``; None for what is no count."""
-    found = re.fullmatch(r"(\d{1,12})([kmgt]?)", word.lower())
-    return int(found.group(1)) * 1024 ** " kmgt".index(found.group(2) or " ") if found else None
+    found = re.fullmatch(r"([0-9]{1,15})([kmgtp]?)", word.lower())
+    return int(found.group(1)) * 1024 ** " kmgtp".index(found.group(2) or " ") if found else None
+
+
+def entries(gres: str) -> Tuple[Tuple[str, str, int], ...]:
+    """``Gres=`` of a node: ``gpu:a100:8(S:0-1),nic:2`` as (("gpu", "a100", 8), ("nic", "", 2))."""
+    found = []
+    for word in re.sub(r"\([^()]*\)", "", gres).split(","):
+        name, *rest = [part for part in word.strip().split(":") if part != "no_consume"] or [""]
+        number = _number(rest[-1]) if rest else None
+        if name not in ("", "N/A"):
+            found.append((name, ":".join(rest if number is None else rest[:-1]), 1 if number is None else number))
+    return tuple(found)
 
 
 def counts(gres: str, of: str = "gpu") -> Tuple[Tuple[Optional[str], int], ...]:
     """``Gres=`` of a node as (type, how many) of its GPUs: ``gpu:a100:4(S:0-1),mps:400`` is ``(("a100", 4),)``."""
     found: Dict[Optional[str], int] = {}
-    for word in re.sub(r"\([^)]*\)", "", gres).split(","):
-        name, *rest = word.strip().split(":")
-        rest = [one for one in rest if one != "no_consume"]
-        number = _number(rest[-1]) if rest else None
+    for name, kind, count in entries(gres):
         if name == of:
-            kind = next(iter(rest if number is None else rest[:-1]), None)
-            found[kind] = found.get(kind, 0) + (1 if number is None else number)
+            found[kind or None] = found.get(kind or None, 0) + count
     return tuple(found.items())
 
 

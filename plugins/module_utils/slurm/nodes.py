@@ -26,7 +26,6 @@ _REASON = re.compile(
 )
 # Who gave a reason and when, ``[root@2026-01-31T12:00:00]``: at the end of its first line, and no part of it.
 _GIVEN_BY = re.compile(r"\s*\[[^\[\]\n]*@[^\[\]\n]*\](?=\s*\n|\s{2,}|\s*\Z)")
-_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
 # Columns of sinfo -N with their widths: no sign divides them that a reason could not hold. The names of all states that
 # a node can have are 200 characters at most.
 _COLUMNS = (("NodeList", 256), ("PartitionName", 128), ("StateComplete", 256), ("Reason", 1024))
@@ -235,15 +234,3 @@ def number(value: Any) -> Optional[int]:
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value) else None
-
-
-def gres_of(listed: str) -> Tuple[Tuple[str, str, int], ...]:
-    """``gpu:a100:8(S:0-1),nic:2`` as (("gpu", "a100", 8), ("nic", "", 2)); a count of bytes may end with a unit."""
-    found = []
-    for entry in re.sub(r"\([^()]*\)", "", listed).split(","):
-        name, *rest = [part for part in entry.strip().split(":") if part != "no_consume"]
-        counted = re.fullmatch(r"([0-9]{1,15})([KMGTP]?)", rest[-1]) if rest else None
-        count = int(counted.group(1)) * _UNITS[counted.group(2)] if counted else 1
-        if text(name):
-            found.append((name, ":".join(rest[:-1] if counted else rest), count))
-    return tuple(found)

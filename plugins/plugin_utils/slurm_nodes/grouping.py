@@ -12,8 +12,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import states as slurm_states
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.nodes import gres_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 
 
@@ -48,7 +48,7 @@ def states_of(node: SlurmNode) -> Tuple[str, ...]:
 
 
 def gpus_of(node: SlurmNode) -> int:
-    return sum(count for name, dummy, count in gres_of(node.gres) if name == "gpu")
+    return sum(count for name, dummy, count in gres_conf.entries(node.gres) if name == "gpu")
 
 
 def variables(node: SlurmNode) -> Dict[str, Any]:
@@ -56,7 +56,9 @@ def variables(node: SlurmNode) -> Dict[str, Any]:
     told = plain(node)
     del told["flags"], told["host"]
     told["states"] = list(states_of(node))
-    told["gres"] = [{"name": name, "type": kind or None, "count": count} for name, kind, count in gres_of(node.gres)]
+    told["gres"] = [
+        {"name": name, "type": kind or None, "count": count} for name, kind, count in gres_conf.entries(node.gres)
+    ]
     told["gpus"] = gpus_of(node)
     return {key: None if value == "" else value for key, value in told.items()}
 
@@ -120,7 +122,7 @@ def groups_of(node: SlurmNode, prefix: str, gpu_group: str) -> List[str]:
     names = [("partition", one) for one in node.partitions]
     names += [("feature", one) for one in node.features]
     names += [("state", one) for one in states_of(node)]
-    for name, kind, _dummy in gres_of(node.gres):
+    for name, kind, _dummy in gres_conf.entries(node.gres):
         names += [("gres", name), *([("gres", "{0}_{1}".format(name, kind))] if kind else [])]
     names += [("reservation", one) for one in node.reservation.split(",") if one]
     groups = ["{0}{1}_{2}".format(prefix, what, one) for what, one in names]

@@ -10,8 +10,9 @@ from typing import Optional, Tuple
 
 from ...core import declaration, managed_files
 from ...core.host import Host
-from ...slurm import PROGRAM_FOLDERS, places, slurm_conf, syntax
+from ...slurm import places, slurm_conf, syntax
 from ...slurm.beeond import node, note
+from ...slurm.commands import Commands
 from .options import Desired
 from .types import AUTH, CLIENT, FORCED, OFED, PATHS, SECTION, State
 
@@ -26,7 +27,7 @@ def observe(host: Host, desired: Desired) -> State:
     kernel = host.read_line("/proc/sys/kernel/osrelease") or ""
     point_there = os.path.lexists(host.path(desired.mount_point))
     return State(
-        slurm=any(host.exists(folder + "/scontrol") for folder in PROGRAM_FOLDERS),
+        slurm=Commands(host).installed,
         missing=missing,
         release=node.release(host),
         kernel=kernel,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import ansible_collections.trainyard.gpu_node as collection
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.slurm_nodes.slurm_answers import (
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm.slurm_answers import (
     ANSWERS,
     LATE,
     TEXT,

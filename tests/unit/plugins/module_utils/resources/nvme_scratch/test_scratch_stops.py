@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.systemd.boot_unit import BootUnitState
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import disks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Found
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -98,6 +99,16 @@ def test_a_request_has_few_stops_and_never_returns_to_a_file(machine, desired, m
     assert returns(found) == [] and len(found) <= most, found
     # The trace sees the package, or it would find nothing to count.
     assert {"plan.py", "disks.py"} <= {file for file, dummy in found}
+
+
+@pytest.mark.parametrize("machine, desired, most, step", CASES.values(), ids=CASES)
+def test_a_plan_judges_each_disk_once(machine, desired, most, step, monkeypatch):
+    judged = []
+    judge_disk = disks._judge_disk
+    monkeypatch.setattr(disks, "_judge_disk", lambda disk, *rest: judged.append(disk) or judge_disk(disk, *rest))
+    state = machine.observe()
+    nvme_scratch.RESOURCE.plan(Found(state, BootUnitState(), IDENTITIES[0]), desired)
+    assert judged == list(state.disks)
 
 
 def test_a_return_is_counted():

@@ -56,6 +56,17 @@ molecule: setup ## The roles that have a scenario, in a virtual node: check, con
 hardware: ## Check this machine's GPUs, read-only and without a network, and write one archive to send: see docs/hardware.md
 	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -B -m tools.hardware $(if $(BUILD_ONLY),--build-only) $(HARDWARE)
 
+##@ Extending the collection
+.PHONY: new-resource new-check new-command
+# The name is the word after the target.
+NEW = $(word 2,$(MAKECMDGOALS))
+new-resource new-check new-command: setup ## make new-resource NAME: create its files with a failing test, and list the next steps
+	@$(BIN)/python -B -m tools.scaffold $(@:new-%=%) $(if $(NEW),$(NEW),$(NAME))
+	@$(BIN)/python -B -m tools.docs >/dev/null
+ifneq (,$(filter new-%,$(firstword $(MAKECMDGOALS))))
+$(eval $(NEW):;@:)
+endif
+
 ##@ Longer and other work
 .PHONY: soak bench bundle cluster-init docs format changelog
 soak: setup ## Longer fault and fuzz runs in virtual nodes: several hours

@@ -11,7 +11,6 @@ from typing import FrozenSet, Mapping, Optional, Tuple
 from ..core.frozen import frozen
 from ..core.options import found, option, options
 from ..core.resource import NodeError
-from ..facts.nvml.selectors import slurm_gpus
 
 SECTION = "slurm_hooks"
 # What a hook takes at most (hooks.hook: its steps, what a finding costs in Slurm, the start of a program on a busy
@@ -59,9 +58,9 @@ class Job:
             id=_number(environment, "SLURM_JOB_ID"),
             uid=_number(environment, "SLURM_JOB_UID"),
             gid=int(gid) if re.fullmatch(r"[0-9]{1,10}", gid) and int(gid) <= _HIGHEST else None,
-            gpus=slurm_gpus(environment.get("SLURM_JOB_GPUS", "")),
+            gpus=_gpus(environment.get("SLURM_JOB_GPUS", "")),
             node=environment.get("SLURMD_NODENAME") or node,
-            visible=slurm_gpus(environment.get("CUDA_VISIBLE_DEVICES", "")),
+            visible=_gpus(environment.get("CUDA_VISIBLE_DEVICES", "")),
             slurm_conf=environment.get("SLURM_CONF", ""),
             sluid=sluid if re.fullmatch(SLUID, sluid) else None,
             comment=environment.get("SLURM_JOB_COMMENT", ""),
@@ -99,6 +98,14 @@ class Jobs:
 def name_of(text: object) -> str:
     """The name of a user, account or partition; "" if it is not a plain name."""
     return text if isinstance(text, str) and _NAME.fullmatch(text) else ""
+
+
+def _gpus(text: str) -> Tuple[str, ...]:
+    if not text:
+        return ()
+    from ..facts.nvml.selectors import slurm_gpus  # a job without GPUs needs none of it
+
+    return slurm_gpus(text)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

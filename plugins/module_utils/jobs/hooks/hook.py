@@ -21,7 +21,6 @@ from ...core.host import Host
 from ...core.options import of_section
 from ...core.resource import NodeError
 from ...slurm import drain
-from ...slurm.client import Slurm
 from ...slurm.types import SECTION, Settings
 
 BUDGET_SECONDS = 55.0
@@ -112,6 +111,7 @@ class Hook:
             return 0
         from ...health.gate.settings import SECTION as GATE  # loaded only where a node is about to be drained
         from ...health.gate.settings import Settings as Gate
+        from ...slurm.client import Slurm
 
         percent = of_section(Gate, self.section(GATE)).drained_percent
         slurm = Slurm(self.host, node, self.settings.scontrol)

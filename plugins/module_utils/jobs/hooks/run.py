@@ -19,7 +19,6 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm import ACTIVE_LOCK, drain, jobs, proc, scratch, user_folders
 from ...slurm import beeond as shared_scratch
-from ...slurm.client import Slurm
 from ...slurm.jobs import Running
 from ...slurm.prepare import PREPARED, prepare
 from ...slurm.types import Job
@@ -173,6 +172,7 @@ def _note_of(hook: Hook, job: Job) -> Running:
 def _left_over(hook: Hook, note: Running) -> List[Running]:
     """Other jobs that are over, and whose own epilog does nothing for them any more: it was killed, or never came."""
     from ...slurm import running
+    from ...slurm.client import Slurm  # a prolog does not ask slurmctld unless something is wrong
 
     host = hook.host
     found = [one for one in jobs.over(host) if one.id != note.id and not (one.by and proc.alive(host, one.by))]
@@ -386,6 +386,8 @@ def resume(host: Host, node: str, tell: Tell) -> Tuple[int, Report]:
     with contextlib.suppress(NodeError):
         hook.declared = declaration.read(host)
     hook.report.finding = finding(host)
+    from ...slurm.client import Slurm
+
     slurm = Slurm(host, node, hook.settings.scontrol)
     if hook.report.finding is not None:
         hook.report.decision = drain.Decision(drain.LEAVE, hook.report.finding)

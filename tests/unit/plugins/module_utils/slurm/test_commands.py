@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -158,3 +160,11 @@ def test_the_processes_of_a_job_are_asked_of_a_slurm_outside_of_the_search_path(
     argv, seconds = host.asked[-1]
     assert argv[-3:] == [str(tmp_path / "opt/slurm/bin/scontrol"), "listpids", "7"]
     assert "SLURM_CONF=/srv/a.conf" in argv and seconds == commands.PATIENT_SECONDS
+
+
+def test_a_prolog_of_a_healthy_node_does_not_load_the_client():
+    base = "ansible_collections.trainyard.gpu_node.plugins.module_utils."
+    code = "import sys, {0}jobs.hooks.run; print([one for one in sys.modules if one.startswith({0!r})])".format(base)
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    assert base + "slurm.types" in done.stdout
+    assert not [one for one in ("client", "commands", "nodes", "places") if base + "slurm." + one + "'" in done.stdout]

@@ -179,7 +179,7 @@ def test_a_repeat_offender_stays_out_though_it_proves_well(fleet):
     ]  # fmt: skip
     path = "/srv/{0}{1}".format(name, journal.PATH)
     fleet.ssh("mkdir -p $(dirname {0})".format(path))
-    fleet.node.write(path, journal.dump(journal.Journal(tuple(past))), "0600")
+    fleet.node.write(path, journal.FILE.text(journal.Journal(tuple(past))), "0600")
     assert fleet.decided(name) == "drain"
     assert "5 bursts of fatal Xids" in fleet.reason(name), fleet.reason(name)
     passed = fleet.prove(name)

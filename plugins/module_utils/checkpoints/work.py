@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import stat
 from typing import Any, Dict, Iterator, Mapping, Optional
@@ -20,9 +19,11 @@ from ..core import declaration, mounts
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
+from ..core.state_file import StateFile
 from ..slurm import scratch
 
 PLANS, LOGS, STATES = "plans", "logs", "states"
+FILE = StateFile("checkpoint_copy", "{0}/" + STATES + "/{1}.json", dict, most_bytes=1 << 26)
 _FALLBACK = "/var/tmp"  # noqa: S108  (the folder in it is checked to be of this user alone)
 
 
@@ -46,19 +47,14 @@ class Work:
 
     def read(self, name: str) -> Dict[str, Any]:
         """What is known of a copy; empty where nothing is, or nothing that can be read."""
-        try:
-            with open(self.path(STATES, name + ".json"), encoding="utf-8") as stream:
-                found = json.load(stream)
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return FILE.read(Host(), self.folder, name)[0] or {}
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """:raises NodeError: it cannot be written."""
-        Host().write(self.path(STATES, name + ".json"), json.dumps(content, indent=1, sort_keys=True) + "\n", 0o600)
+        FILE.write(Host(), content, self.folder, name)
 
     def forget(self, name: str) -> None:
-        Host().remove(self.path(STATES, name + ".json"))
+        Host().remove(FILE.at(self.folder, name))
 
     def planned(self, job: str) -> bool:
         """Whether azcopy can go on with that job: its plan is there."""

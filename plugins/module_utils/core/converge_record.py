@@ -10,14 +10,13 @@ call the node ready.
 from __future__ import annotations
 
 import enum
-import json
 from typing import Any, Dict, Optional
 
 from . import systemd
-from .frozen import frozen, plain
+from .frozen import frozen
 from .host import Host
+from .state_file import StateFile, document
 
-SCHEMA = "trainyard.gpu_node/converge/1"
 PATH = "/var/lib/gpu_node/converge.json"
 UNIT = "gpu-node-converge.service"
 LOCK = "converge"
@@ -64,32 +63,19 @@ class Known:
     record: Optional[Record] = None
 
 
-def parse(text: str) -> Optional[Record]:
-    """None: it is no record of this form."""
-    try:
-        found: Dict[str, Any] = json.loads(text)
-        ended, outcome = found.get("ended"), found.get("outcome")
-        record = Record(
-            status=str(found["status"]),
-            reason=str(found["reason"]),
-            started=float(found["started"]),
-            ended=None if ended is None else float(ended),
-            boot_id=str(found["boot_id"]),
-            version=str(found["version"]),
-            outcome=None if outcome is None else str(outcome),
-            in_service=found.get("in_service") is True,
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return record if found.get("schema") == SCHEMA and record.status in _STATUSES else None
+def _parse(content: Dict[str, Any]) -> Record:
+    record = document(Record, content, ("outcome", "in_service"))
+    if record.status not in _STATUSES:
+        raise ValueError("no status")
+    return record
+
+
+FILE = StateFile("converge", PATH, _parse, mode=0o644)
 
 
 def write(host: Host, record: Record) -> None:
-    """Readers see the record before or this one, also after a power cut.
-
-    :raises NodeError: it cannot be written.
-    """
-    host.write(PATH, json.dumps(dict(plain(record), schema=SCHEMA), indent=2, sort_keys=True) + "\n", mode=0o644)
+    """:raises NodeError: it cannot be written."""
+    FILE.write(host, record)
 
 
 def boot_id(host: Host) -> str:
@@ -113,12 +99,10 @@ def admits(known: Known, each_boot: bool) -> bool:
 
 
 def known(host: Host) -> Known:
-    text = host.read(PATH)
-    if text is None:
-        return judge(None, False, "", False)
     # The lock is asked first: a run that ends in between has then left a record that says so.
     busy = host.locked(LOCK)
-    return judge(parse(host.read(PATH) or ""), True, boot_id(host), busy)
+    record, damage = FILE.read(host)
+    return judge(record, bool(record or damage), boot_id(host), busy)
 
 
 def judge(record: Optional[Record], there: bool, boot: str, busy: bool) -> Known:

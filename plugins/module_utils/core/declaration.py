@@ -108,7 +108,7 @@ def _keep_private(host: Host) -> None:
     except NodeError as error:
         if isinstance(error.__cause__, OSError):
             raise
-        safe_files.set_aside(host.path(PRIVATE))
+        safe_files.set_aside(host.path(PRIVATE), PRIVATE, error.reason)
 
 
 def _sections(path: str, text: Optional[str]) -> Dict[str, Dict[str, Any]]:

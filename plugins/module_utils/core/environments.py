@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import re
-from typing import Any, Dict, Optional
+from typing import Optional
 
 from .frozen import frozen
 from .host import Host
+from .state_file import StateFile, document
 
 SECTION = "python_env"
 #: Inside a tree, written last: what has it is whole.
@@ -40,13 +41,25 @@ class Tree:
     spec: str = ""
 
 
+@frozen
+class Mark:
+    """What a tree says of itself. ``path``: a copy runs from where it came from."""
+
+    path: str
+    name: str
+    digest: str
+    built: int
+    machine: str
+    spec: str
+
+
+#: The directory may be on a file server where root is another user.
+MARK = StateFile("python_env", "{0}/" + MARK_NAME, functools.partial(document, Mark), mode=0o644, private=False)
+
+
 def read_mark(host: Host, path: str) -> Optional[Tree]:
-    """None where there is no mark of ours, or it was written for another path: a copy runs from where it came from."""
-    try:
-        mark: Dict[str, Any] = json.loads(host.read("{0}/{1}".format(path, MARK_NAME)) or "")
-        texts = [mark[name] for name in ("name", "digest", "machine", "spec")]
-        right = mark["path"] == path and all(isinstance(one, str) for one in texts) and isinstance(mark["built"], int)
-        right = right and path.rsplit("/", 1)[1] == tree_name(mark["name"], mark["digest"])
-        return Tree(path, mark["name"], mark["digest"], mark["built"], mark["machine"], mark["spec"]) if right else None
-    except (ValueError, KeyError, TypeError):
+    """None where there is no mark of ours, or it was written for another path."""
+    mark = MARK.read(host, path)[0]
+    if mark is None or mark.path != path or path.rsplit("/", 1)[1] != tree_name(mark.name, mark.digest):
         return None
+    return Tree(path, mark.name, mark.digest, mark.built, mark.machine, mark.spec)

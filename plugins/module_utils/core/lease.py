@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import datetime
 import enum
-import json
-import math
 import time
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from . import moment, program_words
-from .frozen import frozen, plain, replaced
+from .frozen import frozen, replaced
 from .host import Host
 from .options import of_section, option, options
 from .resource import NodeError
+from .state_file import StateFile, document
 
 SECTION = "node_lease"
 MEMORY = "/var/lib/gpu_node/node_lease.json"
@@ -33,7 +32,6 @@ CONFIRM_SECONDS = DAY_SECONDS
 # A synchronisation may correct this much; the kernel slews by 500 ppm at most (ntp_adjtime(2)).
 _CORRECTION_SECONDS, _DRIFT = 300.0, 500e-6
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_VERSION = 1
 _REMEDY = "give a time with its zone, such as 2026-12-01T18:00Z or 2026-12-01T19:00+01:00"
 
 
@@ -194,48 +192,26 @@ def confirmed(memory: Memory, now: Clock) -> bool:
 
 
 def read(host: Host) -> Memory:
-    """One that cannot be understood counts as none: then nothing is reset."""
-    try:
-        content = json.loads(host.read(MEMORY) or "")
-        if content.get("version") != _VERSION:
-            return Memory()
-        return Memory(
-            machine=str(content["machine"]),
-            until=float(content["until"]),
-            seen=float(content["seen"]),
-            warned=tuple(int(one) for one in content["warned"]),
-            reserved=str(content["reserved"]),
-            phase=Phase(content["phase"]),
-            why=str(content["why"]),
-            clock=_clock(content.get("clock")),
-            doubt=_clock(content.get("doubt")),
-            agreed=_seconds(content.get("agreed", 0.0)),
-            carried=_seconds(content.get("carried", 0.0)),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return Memory()
+    """A damaged one counts as none: then nothing is reset."""
+    return FILE.read(host)[0] or Memory()
 
 
-def _seconds(given: Any) -> float:
-    found = float(given)
-    if not 0 <= found < math.inf:
+def _parse(content: Dict[str, Any]) -> Memory:
+    found = document(Memory, content, ("clock", "doubt", "agreed", "carried"))
+    if found.agreed < 0 or found.carried < 0:
         raise ValueError("no time")
     return found
 
 
-def _clock(given: Any) -> Clock:
-    if given is None:
-        return Clock()
-    found = Clock(float(given["time"]), float(given["running"]), str(given["boot"]))
-    if not (math.isfinite(found.time) and math.isfinite(found.running)):
-        raise ValueError("no time")
-    return found
+FILE = StateFile("node_lease", MEMORY, _parse, mode=0o644)
 
 
-def write(host: Host, memory: Memory) -> None:
-    """:raises NodeError: it cannot be written."""
-    content: Dict[str, Any] = dict(plain(memory), version=_VERSION, phase=memory.phase.value)
-    host.write(MEMORY, json.dumps(content, indent=2, sort_keys=True) + "\n")
+def write(host: Host, memory: Memory) -> str:
+    """Returns the sentence about a damaged file that was in its place.
+
+    :raises NodeError: it cannot be written.
+    """
+    return FILE.write(host, memory)
 
 
 class Stage(enum.Enum):

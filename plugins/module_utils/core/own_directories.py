@@ -133,8 +133,7 @@ def _claim(host: Host, folder: str, names: List[str], handle: int, root: int) ->
                 os.unlink(name, dir_fd=handle)
                 yield "{0}: {1}. It is removed.".format(path, reason)
             elif found.st_uid != root:
-                safe_files.set_aside(host.path(path))
-                yield safe_files.moved(path, reason) + "."
+                yield safe_files.set_aside(host.path(path), path, reason) + "."
             elif stat.S_ISREG(found.st_mode):
                 _remove_write(name, handle)
                 yield "{0}: {1}. This is corrected now; check its content.".format(path, reason)

@@ -15,7 +15,7 @@ import functools
 import os
 import re
 import stat
-from typing import IO, Callable, Collection, Iterator, Optional, Tuple, TypeVar, Union
+from typing import IO, Collection, Iterator, Optional, Tuple, Union
 
 MOST_BYTES = 8 << 20
 #: A damaged state file is kept under its name with this ending.
@@ -26,9 +26,6 @@ _RANDOM_BYTES = 8
 _TRIES = 5
 # No writer takes a day.
 _OLD_SECONDS = 86400.0
-# What the parser of a damaged file raises.
-_INVALID = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-Content = TypeVar("Content")
 
 
 def fault(
@@ -88,32 +85,37 @@ def load(
     return text.decode("utf-8", "surrogateescape"), ""
 
 
-def parsed(path: str, parse: Callable[[str], Content], most_bytes: int = MOST_BYTES) -> Tuple[Optional[Content], str]:
-    """(content, why it is damaged) of a state file of root; (None, ""): it does not exist."""
-    text, damage = load(path, most_bytes, private=True)
-    if text is None:
-        return None, damage
+def set_aside(place: str, path: str, damage: str) -> str:
+    """Move a damaged file out of the way, and return the sentence about it. The first one is kept, up to a size; later
+    ones are removed. ``path``: what ``place`` is on the node."""
+    kept = os.path.lexists(place + DAMAGED)
     try:
-        return parse(text), ""
-    except _INVALID:
-        return None, "its content is invalid"
+        if kept:
+            os.unlink(place)
+        else:
+            os.rename(place, place + DAMAGED)
+            found = os.lstat(place + DAMAGED)
+            if stat.S_ISREG(found.st_mode) and found.st_size > _DAMAGED_BYTES:
+                os.truncate(place + DAMAGED, _DAMAGED_BYTES)
+    except OSError as error:
+        return "{0}: {1}; the damaged file cannot be moved ({2})".format(path, damage, error.strerror)
+    text = "{0}: {1}; the damaged file is {2}"
+    return text.format(path, damage, "removed, as {0}{1} exists" if kept else "moved to {0}{1}").format(path, DAMAGED)
 
 
-def moved(path: str, damage: str) -> str:
-    """The sentence about a file that :func:`set_aside` moves."""
-    return "{0}: {1}; the damaged file is moved to {0}{2}".format(path, damage, DAMAGED)
+def replace(path: str, text: str, mode: int) -> None:
+    """Replace a file in one step, also for a power cut. No link is followed: the directory may belong to another user.
 
-
-def set_aside(path: str) -> None:
-    """Move a damaged file out of the way. The first one is kept, up to a size; later ones are removed."""
-    with contextlib.suppress(OSError):
-        if os.path.lexists(path + DAMAGED):
-            os.unlink(path)
-            return
-        os.rename(path, path + DAMAGED)
-        found = os.lstat(path + DAMAGED)
-        if stat.S_ISREG(found.st_mode) and found.st_size > _DAMAGED_BYTES:
-            os.truncate(path + DAMAGED, _DAMAGED_BYTES)
+    :raises OSError: it could not be written.
+    """
+    folder, name = os.path.split(path)
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with replaced_in(directory, name, mode, exact=True) as stream:
+            stream.write(text.encode("utf-8", "surrogateescape"))
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 @contextlib.contextmanager

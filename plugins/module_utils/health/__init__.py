@@ -192,13 +192,13 @@ def undone(node: str, error: NodeError, level: Cost = Cost.PASSIVE) -> Verdict:
     return Verdict(node, time.time(), level, "unknown", Outcome.UNKNOWN, (result,), {}, (), 0.0)
 
 
-def record(host: Host, verdict: Verdict) -> None:
-    """Store the counters of a verdict for the growth that later ones tell.
+def record(host: Host, verdict: Verdict) -> str:
+    """Store the counters of a verdict for the growth that later ones tell. Returns the sentence about a damaged file.
 
     :raises NodeError: they cannot be written.
     """
     with host.lock("health"):
-        baseline.write(host, baseline.updated(baseline.read(host), verdict.measured, verdict.time))
+        return baseline.write(host, baseline.updated(baseline.read(host), verdict.measured, verdict.time))
 
 
 def reached(outcome: Outcome, limit: str) -> bool:

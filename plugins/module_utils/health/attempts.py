@@ -11,14 +11,13 @@ says nothing of this one.
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any, FrozenSet, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Optional, Sequence, Tuple
 
 from ..core import machine, safe_files
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
 from ..core.resource import printable
+from ..core.state_file import StateFile, document
 
 PATH = "/var/lib/gpu_node/health/remedies.json"
 DAMAGED = PATH + safe_files.DAMAGED
@@ -28,8 +27,6 @@ LONGEST = 100
 DAY_SECONDS = 86400.0
 WEEK_SECONDS = 7 * DAY_SECONDS
 _TEXT = 300
-_MOST_BYTES = 1 << 20
-_VERSION = 1
 
 
 @frozen
@@ -108,9 +105,22 @@ def resets(tried: Sequence[Attempt], boot: str) -> Tuple[Tuple[float, FrozenSet[
     )
 
 
+def _parse(content: Dict[str, Any]) -> Record:
+    record = document(Record, content, ("unreadable",))
+    attempts = tuple(
+        # An older release did not record the GPUs: the GPU it was for, perhaps not all.
+        replaced(one, gpus=(one.part.partition(":")[2],)) if one.remedy == RESET_GPU and "gpus" not in given else one
+        for one, given in zip(record.attempts, content["attempts"])
+    )
+    return replaced(record, attempts=attempts[-LONGEST:])
+
+
+FILE = StateFile("remedies", PATH, _parse)
+
+
 def read(host: Host) -> Record:
     here = machine.hardware(host) or ""
-    record, damage = safe_files.parsed(host.path(PATH), _record, _MOST_BYTES)
+    record, damage = FILE.read(host)
     if damage:
         why = "{0}: the record of remedies cannot be read: {1}".format(PATH, damage)
         return Record(machine=here, unreadable=why)
@@ -121,53 +131,8 @@ def read(host: Host) -> Record:
     return replaced(record, machine=here or record.machine)
 
 
-def _record(text: str) -> Record:
-    content: Any = json.loads(text)
-    if content["version"] != _VERSION or not isinstance(content["attempts"], list):
-        raise ValueError("not of this form")
-    attempts = tuple(_attempt(one) for one in content["attempts"][-LONGEST:])
-    words = [_text(content[name]) for name in ("latched", "released", "machine")]
-    return Record(attempts, words[0], _number(content["latched_at"]), words[1], words[2])
-
-
-def _attempt(one: Any) -> Attempt:
-    return Attempt(
-        remedy=_text(one["remedy"]),
-        part=_text(one["part"]),
-        time=_number(one["time"]),
-        boot=_text(one["boot"]),
-        finding=_text(one["finding"]),
-        units=tuple(_text(name) for name in one["units"]),
-        persistent=tuple(_text(name) for name in one["persistent"]),
-        ended=None if one["ended"] is None else _number(one["ended"]),
-        outcome=_text(one["outcome"]),
-        counts=one["counts"] is not False,
-        log_seconds=None if one.get("log_seconds") is None else _number(one["log_seconds"]),
-        gpus=tuple(_text(name) for name in one["gpus"]) if "gpus" in one else _gpus_of(one),
-    )
-
-
-def _gpus_of(one: Any) -> Tuple[str, ...]:
-    """The GPUs of an attempt that an older version recorded: the GPU it was for, perhaps not all."""
-    return (_text(one["part"]).partition(":")[2],) if one["remedy"] == RESET_GPU else ()
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("no text")
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError("no number")
-    return float(value)
-
-
 def write(host: Host, record: Record) -> None:
     """:raises NodeError: it cannot be written, so nothing may be begun."""
-    if safe_files.parsed(host.path(PATH), _record, _MOST_BYTES)[1]:
-        safe_files.set_aside(host.path(PATH))
-    content = dict(plain(record), version=_VERSION)
+    content = plain(record)
     del content["unreadable"]
-    host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+    FILE.write(host, content)

@@ -10,10 +10,12 @@ from a point of the last minutes. A counter that became smaller (a reboot, anoth
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+import functools
+from typing import Dict, List, Mapping, Sequence, Tuple
 
+from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.state_file import StateFile, document
 from .types import Measured, Origin
 
 PATH = "/var/lib/gpu_node/health/baseline.json"
@@ -66,22 +68,34 @@ def _within(name: Tuple[str, str], points: Sequence[Tuple[float, float]], now: f
     return [point for point in points if now - hours * 3600 <= point[0] <= now]
 
 
+@frozen
+class _Counter:
+    name: str
+    key: str
+    points: Tuple[Tuple[float, float], ...]
+
+
+@frozen
+class _Counters:
+    counters: Tuple[_Counter, ...] = ()
+
+
+FILE = StateFile("baseline", PATH, functools.partial(document, _Counters), mode=0o644)
+
+
 def read(host: Host) -> Dict[Tuple[str, str], Points]:
-    """Empty where there is none, or where it is not what we write: it is then made anew."""
-    try:
-        content: Any = json.loads(host.read(PATH) or "{}")
-        return {
-            (str(one["name"]), str(one["key"])): [(float(time), float(value)) for time, value in one["points"]]
-            for one in content.get("counters", [])
-        }
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
+    """Empty if there is none, or it is damaged: it is then made anew."""
+    found = FILE.read(host)[0] or _Counters()
+    return {(one.name, one.key): list(one.points) for one in found.counters}
 
 
-def write(host: Host, baseline: Baseline) -> None:
-    """:raises NodeError: when it cannot be written."""
+def write(host: Host, baseline: Baseline) -> str:
+    """Returns the sentence about a damaged file that was in its place.
+
+    :raises NodeError: when it cannot be written.
+    """
     counters = [
         {"name": name, "key": key, "points": [list(point) for point in points]}
         for (name, key), points in sorted(baseline.items())
     ]
-    host.write(PATH, json.dumps({"counters": counters}) + "\n")
+    return FILE.write(host, {"counters": counters})

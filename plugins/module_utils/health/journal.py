@@ -11,13 +11,12 @@ order in which they were written; a clock that was wrong drops none, since what 
 
 from __future__ import annotations
 
-import json
-import math
 from typing import Any, Dict, FrozenSet, Iterable, Mapping, Sequence, Tuple
 
 from ..core import safe_files
-from ..core.frozen import frozen, plain, replaced
+from ..core.frozen import frozen, replaced
 from ..core.host import Host
+from ..core.state_file import StateFile, document
 from .journal_events import CLEARED, FAULT, KINDS, MOST, OVERRULED, REMEDY, WORD, Event, Fault, bounded, merge
 from .parts import NODE, Part
 from .types import Finding, Outcome, Verdict
@@ -26,6 +25,7 @@ from .types import Finding, Outcome, Verdict
 __all__ = [
     "CLEARED",
     "FAULT",
+    "FILE",
     "OVERRULED",
     "REMEDY",
     "WORD",
@@ -33,9 +33,7 @@ __all__ = [
     "Journal",
     "Told",
     "bounded",
-    "dump",
     "merged",
-    "parse",
     "part_of",
     "read",
     "told",
@@ -45,7 +43,6 @@ __all__ = [
 
 PATH = "/var/lib/gpu_node/health/journal.json"
 DAMAGED = PATH + safe_files.DAMAGED
-SCHEMA = "trainyard.gpu_node/journal/1"
 # Far above what so many events take.
 MOST_BYTES = 2**22
 # A fault that is told at each look moves its last time no more often, so that a sick node does not write all the time.
@@ -202,56 +199,31 @@ def merged(journal: Journal, others: Sequence[Event]) -> Journal:
 # As a file ----------------------------------------------------------------------------------------------
 
 
-def dump(journal: Journal) -> str:
-    return json.dumps(dict(plain(journal), schema=SCHEMA), sort_keys=True) + "\n"
-
-
-def parse(text: str) -> Journal:
-    """:raises ValueError: it is not what :func:`dump` writes, whatever it is."""
-    try:
-        content: Any = json.loads(text, parse_constant=_no_number)
-        if content["schema"] != SCHEMA:
-            raise ValueError("another schema")
-        events = tuple(_event(one) for one in content["events"])
-        shared = tuple(_word(one) for one in content["shared"])[:MOST]
-        return Journal(bounded(events), _word(content["machine"]), _word(content["boot"]), shared)
-    except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(type(error).__name__) from error
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(name)
-
-
-def _event(one: Any) -> Event:
-    time, last, at = (_number(one[name]) for name in ("time", "last", "at"))
-    count = one["count"]
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in KINDS:
-        raise ValueError("no event")
-    boot, check, code, action, unit = (_word(one[name]) for name in ("boot", "check", "code", "action", "unit"))
-    part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))
-    node = _word(one.get("node", ""))
-    return Event(one["what"], part, time, max(time, last), boot, check, code, action, unit, at, count, node)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError("no number")
-    return float(value)
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > WORD:
+def _parse(content: Dict[str, Any]) -> Journal:
+    found = document(Journal, content)
+    for one in found.events:
+        words = (one.part.kind, one.part.name, one.boot, one.check, one.code, one.action, one.unit, one.node)
+        if one.what not in KINDS or not 1 <= one.count <= 2**31 or max(map(len, words)) > WORD:
+            raise ValueError("no event")
+    if max(map(len, (found.machine, found.boot, *found.shared))) > WORD:
         raise ValueError("no word")
-    return value
+    events = bounded([replaced(one, last=max(one.time, one.last)) for one in found.events])
+    return replaced(found, events=events, shared=found.shared[:MOST])
+
+
+#: Also the form of the files in the folder of the site.
+FILE = StateFile("journal", PATH, _parse, most_bytes=MOST_BYTES)
 
 
 def read(host: Host) -> Tuple[Journal, str]:
     """(the journal, why it is damaged). A damaged one counts as none."""
-    found, damage = safe_files.parsed(host.path(PATH), parse, MOST_BYTES)
+    found, damage = FILE.read(host)
     return found or Journal(), damage
 
 
-def write(host: Host, journal: Journal) -> None:
-    """:raises NodeError: when it cannot be written."""
-    host.write(PATH, dump(journal), mode=0o600)
+def write(host: Host, journal: Journal) -> str:
+    """Returns the sentence about a damaged file that was in its place.
+
+    :raises NodeError: when it cannot be written.
+    """
+    return FILE.write(host, journal)

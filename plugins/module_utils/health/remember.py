@@ -58,16 +58,14 @@ def note(host: Host, event: Event) -> None:
 def _keep(host: Host, verdict: Verdict, folder: str, notes: List[str]) -> None:
     here, boot = parts_of(host), machine.boot(host)
     known, damage = journal.read(host)
-    if damage:
-        notes.append(safe_files.moved(journal.PATH, damage) + ", and the journal starts again")
-        safe_files.set_aside(host.path(journal.PATH))
     before = known = known.on(machine.identity(host), here.values())
     bursts = _bursts(host, verdict, here, boot)
     known = journal.updated(known, journal.told(verdict, here, WARNINGS), bursts, boot, verdict.time, verdict.node)
     if folder:
         known = _share(host, folder, known, here.values(), notes)
     if known != before or damage:
-        journal.write(host, known)
+        moved = journal.write(host, known)
+        notes += [moved + ", and the journal starts again"] if moved else []
 
 
 def _bursts(host: Host, verdict: Verdict, here: Mapping[str, Part], boot: str) -> Tuple[Event, ...]:
@@ -108,7 +106,7 @@ def _name(part: Part) -> str:
 
 def _text(known: Journal, part: Part) -> str:
     events = tuple(one for one in known.events if one.part == part)
-    return journal.dump(Journal(events)) if events else ""
+    return journal.FILE.text(Journal(events)) if events else ""
 
 
 def _read(host: Host, folder: str, wanted: List[Tuple[Part, str]]) -> Iterator[Tuple[str, Tuple[Event, ...], str]]:
@@ -121,10 +119,8 @@ def _read(host: Host, folder: str, wanted: List[Tuple[Part, str]]) -> Iterator[T
         text, damage = safe_files.load(os.path.join(host.path(folder), name), journal.MOST_BYTES)
         events: Tuple[Event, ...] = ()
         if text is not None:
-            try:
-                events = tuple(one for one in journal.parse(text).events if one.part == part)
-            except ValueError:
-                damage = "its content is invalid"
+            found, damage = journal.FILE.parse(text)
+            events = tuple(one for one in found.events if one.part == part) if found else ()
         yield name, events, damage
 
 

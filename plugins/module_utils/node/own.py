@@ -129,7 +129,7 @@ def _install(host: Host, request: Request) -> None:
 def remove(host: Host) -> None:
     """Take the unit of each boot and the record away; what was made of the node stays."""
     unit.have(host, wanted=False)
-    host.remove(record.PATH)
+    record.FILE.remove(host)
 
 
 def status(host: Host) -> Tuple[Standing, str]:

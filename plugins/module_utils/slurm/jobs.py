@@ -13,17 +13,18 @@ where its note stands in the way of another job's epilog: ``running.py``.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
+from ..core.state_file import StateFile, document
 from .proc import Started, alive
 from .types import name_of
 
 FOLDER = "/run/gpu_node/jobs"
 _OVER = ".over"
+_OPTIONAL = ("gpus", "folder", "sluid", "stuck", "by")
 
 
 @frozen
@@ -46,38 +47,26 @@ class Running:
     partition: str = ""
 
 
+def _parse(content: Dict[str, Any]) -> Running:
+    # A name of another type is no reason to forget a job that runs.
+    names = {name: name_of(content.get(name)) for name in ("user", "account", "partition")}
+    return document(Running, dict(content, id=0, **names), _OPTIONAL)
+
+
+_FILES = {
+    False: StateFile("job", FOLDER + "/{0}.json", _parse),
+    True: StateFile("job", FOLDER + "/{0}" + _OVER + ".json", _parse),
+}
+
+
 def path(job_id: int, over: bool = False) -> str:
-    return "{0}/{1}{2}.json".format(FOLDER, job_id, _OVER if over else "")
+    return _FILES[over].at(job_id)
 
 
 def read(host: Host, job_id: int, over: bool = False) -> Optional[Running]:
-    """None when there is none; a file that is cut short or was edited counts as none."""
-    try:
-        content = json.loads(host.read(path(job_id, over)) or "")
-    except ValueError:
-        return None
-    if not isinstance(content, dict) or not isinstance(content.get("uid"), int):
-        return None
-    folder, sluid = content.get("folder"), content.get("sluid")
-    return Running(
-        job_id,
-        content["uid"],
-        tuple(str(gpu) for gpu in _list(content, "gpus")),
-        folder if isinstance(folder, str) else None,
-        sluid if isinstance(sluid, str) else None,
-        tuple((one[0], one[1]) for one in _list(content, "stuck") if _pair(one)),
-        (content["by"][0], content["by"][1]) if _pair(content.get("by")) else None,
-        *(name_of(content.get(name)) for name in ("user", "account", "partition")),
-    )
-
-
-def _list(content: Dict[str, Any], name: str) -> List[Any]:
-    value = content.get(name)
-    return value if isinstance(value, list) else []
-
-
-def _pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(one, int) for one in value)
+    """None if there is none, or it is damaged."""
+    found = _FILES[over].read(host, job_id)[0]
+    return None if found is None else replaced(found, id=job_id)
 
 
 def running(host: Host) -> Tuple[Running, ...]:
@@ -133,7 +122,7 @@ def undo(host: Host, job_id: int) -> None:
 def _write(host: Host, running: Running, over: bool) -> None:
     content = plain(running)
     del content["id"]
-    host.write(path(running.id, over), json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+    _FILES[over].write(host, content, running.id)
 
 
 def unshared(gpus: Tuple[str, ...], running: Tuple[Running, ...]) -> Tuple[str, ...]:

@@ -27,24 +27,9 @@ def write_file(host: Host, action: WriteFile, dummy: object = None) -> None:
         return  # by now another node has written it, and somebody may be reading
     try:
         os.makedirs(host.path(os.path.dirname(action.path)), exist_ok=True)
-        _replace(host, action.path, action.text, action.mode)
+        safe_files.replace(host.path(action.path), action.text, action.mode)
     except OSError as error:
         raise not_written(action.path, error) from error
-
-
-def _replace(host: Host, path: str, text: str, mode: int) -> None:
-    """A managed file is never a link, so no link is followed: the directory may belong to another user.
-
-    :raises OSError: it cannot be written.
-    """
-    folder, name = os.path.split(host.path(path))
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with safe_files.replaced_in(directory, name, mode, exact=True) as stream:
-            stream.write(text.encode("utf-8", "surrogateescape"))
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def write_beside(host: Host, path: str, text: str) -> Optional[str]:
@@ -56,7 +41,7 @@ def write_beside(host: Host, path: str, text: str) -> Optional[str]:
     if look(host, path).foreign:
         return "{0}: it is there and is not ours, so it is left as it is".format(path)
     try:
-        _replace(host, path, text, 0o644)
+        safe_files.replace(host.path(path), text, 0o644)
     except OSError as error:
         return str(not_written(path, error))
     return None

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-from ...core.frozen import frozen, plain, replaced
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.machine import normal
+from ...core.state_file import StateFile, document
 
 RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
 
@@ -100,61 +100,25 @@ def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Option
     return replaced(record, builds=()), record.builds
 
 
-def dump(record: Record) -> str:
-    return json.dumps(dict(plain(record), version=1), indent=2, sort_keys=True) + "\n"
+def _parse(content: Dict[str, Any]) -> Record:
+    record = document(Record, content, ("mount_point", "created_folders", "created_fstab", "machine"))
+    for build in record.builds:
+        for uuid in (build.array_uuid, build.filesystem_uuid):
+            if uuid is not None and (not re.fullmatch(r"[0-9a-f]{32}", uuid) or uuid == "0" * 32):
+                raise ValueError("{0!r} is not a UUID".format(uuid))
+    return record
 
 
-def _uuid(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value) or value == "0" * 32:
-        raise ValueError("{0!r} is not a UUID".format(value))
-    return value
-
-
-def _texts(value: Any) -> Tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("{0!r} is not a list of texts".format(value))
-    return tuple(value)
-
-
-def _build(value: Any) -> Build:
-    if not isinstance(value, dict):
-        raise ValueError("a build is not an object")
-    array_uuid = value.get("array_uuid")
-    return Build(
-        array_uuid=None if array_uuid is None else _uuid(array_uuid),
-        filesystem_uuid=_uuid(value.get("filesystem_uuid")),
-        filesystem=str(value.get("filesystem")),
-        serials=_texts(value.get("serials")),
-        finished=value.get("finished") is True,
-    )
-
-
-def load(text: str) -> Record:
-    """:raises ValueError: when the text is not what :func:`dump` writes."""
-    content = json.loads(text)
-    if not isinstance(content, dict) or content.get("version") != 1 or not isinstance(content.get("builds"), list):
-        raise ValueError("it is not a record of version 1")
-    mount_point = content.get("mount_point")
-    if mount_point is not None and not isinstance(mount_point, str):
-        raise ValueError("its mount_point is not a text")
-    machine = content.get("machine")
-    if machine is not None and not isinstance(machine, str):
-        raise ValueError("its machine is not a text")
-    return Record(
-        builds=tuple(_build(item) for item in content["builds"]),
-        mount_point=mount_point,
-        created_folders=_texts(content.get("created_folders", [])),
-        created_fstab=content.get("created_fstab") is True,
-        machine=machine,
-    )
+FILE = StateFile("nvme_scratch", RECORD_PATH, _parse)
 
 
 def read(host: Host) -> Tuple[Optional[Record], Optional[str]]:
-    """The record, or why it cannot be used; neither where there is none."""
-    text = host.read(RECORD_PATH)
-    if text is None:
-        return None, "it cannot be read" if host.exists(RECORD_PATH) else None
-    try:
-        return load(text), None
-    except ValueError as error:
-        return None, str(error)
+    """The record, or why it cannot be used; neither if there is none. A caller never writes over one that it could not
+    use: it is the proof of what is on the disks."""
+    record, damage = FILE.read(host)
+    return record, damage or None
+
+
+def write(host: Host, record: Record) -> None:
+    """:raises NodeError: it cannot be written."""
+    FILE.write(host, record)

@@ -5,47 +5,56 @@
 
 A change is noted before its first step. A run that is killed in its midst therefore leaves the way back behind; the
 next one goes on to what is declared, and a change that fails goes back to what the record says. A record that is
-missing, cut short or of another form counts as empty.
+missing or damaged counts as empty.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Tuple
+import functools
+from typing import Dict, FrozenSet, Iterable, Mapping, Optional, Tuple
 
 from ...core import machine
-from ...core.frozen import plain
+from ...core.frozen import frozen
 from ...core.host import Host
-from .types import RECORD_PATH, RESETS_PATH, Entry, Piece, Standing
+from ...core.state_file import StateFile, document
+from .types import RECORD_PATH, RESETS_PATH, Entry
 
-VERSION = 1
+
+@frozen
+class _Record:
+    gpus: Dict[str, Entry] = {}
+    machine: Optional[str] = None
+    stopped: Tuple[str, ...] = ()
+
+
+@frozen
+class _Resets:
+    gpus: Tuple[str, ...] = ()
+
+
+FILE = StateFile(
+    "mig_layout", RECORD_PATH, functools.partial(document, _Record, optional=("machine", "stopped")), mode=0o644
+)
+_RESETS = StateFile("mig_resets", RESETS_PATH, functools.partial(document, _Resets), mode=0o644)
+
+
+def _read(host: Host) -> _Record:
+    return FILE.read(host)[0] or _Record()
 
 
 def read(host: Host) -> Tuple[Tuple[str, Entry], ...]:
-    content = _content(host).get("gpus")
-    entries = ((uuid, _entry(value)) for uuid, value in sorted((content if isinstance(content, dict) else {}).items()))
-    return tuple((uuid, entry) for uuid, entry in entries if entry is not None)
+    return tuple(sorted(_read(host).gpus.items()))
 
 
 def stopped(host: Host) -> Tuple[str, ...]:
     """Units that a change has stopped and not started again."""
-    units = _content(host).get("stopped")
-    return tuple(unit for unit in units if isinstance(unit, str)) if isinstance(units, list) else ()
+    return _read(host).stopped
 
 
 def moved(host: Host) -> bool:
     """Whether it was written on another machine: an image carries it on."""
-    written, here = _content(host).get("machine"), machine.identity(host)
-    return isinstance(written, str) and here is not None and machine.normal(written) != machine.normal(here)
-
-
-def _content(host: Host) -> Dict[str, Any]:
-    text = host.read(RECORD_PATH)
-    try:
-        content = json.loads(text) if text else None
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) and content.get("version") == VERSION else {}
+    written, here = _read(host).machine, machine.identity(host)
+    return written is not None and here is not None and machine.normal(written) != machine.normal(here)
 
 
 def write(host: Host, changes: Iterable[Tuple[str, Optional[Entry]]]) -> None:
@@ -66,11 +75,7 @@ def note_stopped(host: Host, units: Tuple[str, ...]) -> None:
 
 def resets(host: Host) -> FrozenSet[str]:
     """The GPUs of which the driver has said since the boot that their mode comes with a reset."""
-    try:
-        uuids = json.loads(host.read(RESETS_PATH) or "[]")
-    except ValueError:
-        uuids = []
-    return frozenset(uuid for uuid in uuids if isinstance(uuid, str)) if isinstance(uuids, list) else frozenset()
+    return frozenset((_RESETS.read(host)[0] or _Resets()).gpus)
 
 
 def note_resets(host: Host, said: Mapping[str, bool]) -> None:
@@ -78,48 +83,11 @@ def note_resets(host: Host, said: Mapping[str, bool]) -> None:
     before = resets(host)
     now = {uuid for uuid in before if uuid not in said} | {uuid for uuid, reset in said.items() if reset}
     if now != before:
-        host.write(RESETS_PATH, json.dumps(sorted(now)) + "\n")
+        _RESETS.write(host, _Resets(tuple(sorted(now))))
 
 
 def _write(host: Host, entries: Dict[str, Entry], units: Tuple[str, ...]) -> None:
     if not entries and not units:
-        host.remove(RECORD_PATH, folder_too=True)
+        FILE.remove(host)
         return
-    content: Dict[str, Any] = {"version": VERSION, "gpus": {uuid: plain(entry) for uuid, entry in entries.items()}}
-    here = machine.identity(host)
-    if here is not None:
-        content["machine"] = here
-    if units:
-        content["stopped"] = list(units)
-    host.write(RECORD_PATH, json.dumps(content, indent=2, sort_keys=True) + "\n")
-
-
-def _entry(value: Any) -> Optional[Entry]:
-    if not isinstance(value, dict):
-        return None
-    before = _standing(value.get("before"))
-    return None if before is None else Entry(before, _standing(value.get("journal")), _standing(value.get("made")))
-
-
-def _standing(value: Any) -> Optional[Standing]:
-    if not isinstance(value, dict) or not isinstance(value.get("mode"), bool):
-        return None
-    pieces = value.get("pieces")
-    if not isinstance(pieces, list):
-        return None
-    found = []
-    for piece in pieces:
-        numbers = (piece.get("profile"), piece.get("start")) if isinstance(piece, dict) else (None, None)
-        compute = piece.get("compute") if isinstance(piece, dict) else None
-        if (
-            not all(_number(n) for n in numbers)
-            or not isinstance(compute, list)
-            or not all(_number(n) for n in compute)
-        ):
-            return None
-        found.append(Piece(int(numbers[0] or 0), int(numbers[1] or 0), tuple(compute)))
-    return Standing(value["mode"], tuple(found))
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    FILE.write(host, _Record(entries, machine.identity(host), units))

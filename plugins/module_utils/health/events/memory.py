@@ -9,21 +9,21 @@ is lost or damaged, a node that is drained for an event is validated before it r
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ...core import safe_files
-from ...core.frozen import frozen, plain, replaced
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
+from ...core.state_file import StateFile, document
 from .read import MOST_EVENTS
 from .types import TYPES
 
 PATH = "/var/lib/gpu_node/cloud_events.json"
 DAMAGED = PATH + safe_files.DAMAGED
-_MOST_BYTES = 1024 * 1024
 _MOST_DRAINED = 64
 _MOST_NOTES = 50
+# Older releases did not write all of these.
+_OPTIONAL = ("machine", "name", "boot", "struck", "over", "another", "proved", "tries", "tried", "why", "notes")
 #: What became of the events that this node was drained for: nothing happened, or it may have.
 WITHDRAWN, OVER = "withdrawn", "over"
 
@@ -93,57 +93,27 @@ def read(host: Host) -> Memory:
 
 def load(host: Host) -> Tuple[Memory, str]:
     """(the memory, why it could not be read)."""
-    found, damage = safe_files.parsed(host.path(PATH), _parse, _MOST_BYTES)
+    found, damage = FILE.read(host)
     return found or Memory(), damage
 
 
 def taken(host: Host) -> Tuple[Memory, str]:
     """(the memory, a sentence about a damaged file), for a caller that writes it: a damaged file is kept aside."""
-    found, damage = load(host)
-    if not damage:
-        return found, ""
-    safe_files.set_aside(host.path(PATH))
-    text = "{0}, and a node that is drained for an event is validated before it returns"
-    return found, text.format(safe_files.moved(PATH, damage))
+    found, note = FILE.recover(host)
+    return found or Memory(), note and note + ", and a node that is drained for an event is validated before it returns"
 
 
-def _parse(text: str) -> Memory:
-    content: Any = json.loads(text)
-    return Memory(
-        machine=str(content.get("machine", "")),
-        name=str(content.get("name", "")),
-        known=tuple(_known(one) for one in content.get("known", [])[:MOST_EVENTS]),
-        drained=tuple(str(one) for one in content.get("drained", []))[-_MOST_DRAINED:],
-        boot=str(content.get("boot", "")),
-        struck=content.get("struck") is True,
-        over=content.get("over") if content.get("over") in (WITHDRAWN, OVER) else "",
-        another=content.get("another") is True,
-        proved=str(content.get("proved", "")),
-        tries=max(0, int(content.get("tries", 0))),
-        tried=_time(content.get("tried", 0.0)),
-        why=str(content.get("why", "")),
-        notes=tuple(Note(_time(one["time"]), str(one["text"])) for one in content.get("notes", []))[-_MOST_NOTES:],
-    )
+def _parse(content: Dict[str, Any]) -> Memory:
+    found = document(Memory, content, _OPTIONAL)
+    if any(one.type not in TYPES for one in found.known) or found.over not in ("", WITHDRAWN, OVER) or found.tries < 0:
+        raise ValueError("no event")
+    known, drained, notes = found.known[:MOST_EVENTS], found.drained[-_MOST_DRAINED:], found.notes[-_MOST_NOTES:]
+    return replaced(found, known=known, drained=drained, notes=notes)
 
 
-def _known(one: Any) -> Known:
-    if one["type"] not in TYPES:
-        raise ValueError("no type")
-    not_before = None if one["not_before"] is None else _time(one["not_before"])
-    started = one["started"] is True
-    asked = _time(one["asked"])
-    return Known(str(one["id"]), one["type"], not_before, started, str(one["boot"]), asked)
-
-
-def _time(value: Any) -> float:
-    if not math.isfinite(float(value)):
-        raise ValueError("no time")
-    return float(value)
+FILE = StateFile("cloud_events", PATH, _parse, mode=0o644)
 
 
 def write(host: Host, memory: Memory) -> None:
-    """Readers see the file before or this one, also after a power cut.
-
-    :raises NodeError: it cannot be written.
-    """
-    host.write(PATH, json.dumps(plain(memory), sort_keys=True) + "\n", mode=0o644)
+    """:raises NodeError: it cannot be written."""
+    FILE.write(host, memory)

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import os
 from typing import Any, Dict, Optional, Set, Tuple
 
 from ...core import safe_files
+from ...core.frozen import plain
 from ...core.host import Host, booted
+from ...core.state_file import StateFile, document
 from .. import machine
 from ..types import NO_TOOL, NOT_COVERED, Cost, Outcome, Result, Verdict
 
@@ -57,6 +57,7 @@ class Debt:
     attempts: int = 0
     tried: float = 0.0
     missing: Tuple[str, ...] = ()
+    proof: int = PROOF
 
     def failed(self, entry: Entry) -> Debt:
         """What was proved before does not count any more."""
@@ -205,8 +206,8 @@ def taken(host: Host) -> Tuple[History, str]:
     found, damage = load(host)
     if not damage:
         return found, ""
-    safe_files.set_aside(host.path(PATH))
-    return found, "{0}, and a drained node is validated before it returns".format(safe_files.moved(PATH, damage))
+    note = FILE.recover(host)[1] or "{0}: {1}".format(PATH, damage)
+    return found, note + ", and a drained node is validated before it returns"
 
 
 def lost(why: str) -> History:
@@ -216,7 +217,7 @@ def lost(why: str) -> History:
 
 def load(host: Host) -> Tuple[History, str]:
     """(the history, why it could not be read)."""
-    found, damage = safe_files.parsed(host.path(PATH), _parse)
+    found, damage = FILE.read(host)
     started = booted(host) or 0.0
     if damage:
         times = _times(host, PATH)
@@ -238,71 +239,25 @@ def _times(host: Host, path: str) -> Optional[os.stat_result]:
         return None
 
 
-def _parse(text: str) -> History:
-    content: Any = json.loads(text)
-    entries = tuple(_entry(one) for one in content["entries"])
-    drained, asked = content["drained"], float(content["asked"])
-    if not math.isfinite(asked):
-        raise ValueError("no time")
-    drained = drained if isinstance(drained, bool) else None
-    machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
-    kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
-    # An older version wrote neither.
-    serving, up = content.get("serving") is True, str(content.get("up", boot))
-    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up)
+def _parse(content: Dict[str, Any]) -> History:
+    found = document(History, content, ("machine", "boot", "kept", "debt", "serving", "up"))
+    debt = found.debt
+    if debt.attempts < 0:
+        raise ValueError("no number of attempts")
+    if content.get("debt", {}).get("proof") != PROOF:
+        debt = dataclasses.replace(debt, attempts=0, proof=PROOF)
+    up = found.up if "up" in content else found.boot  # an older release wrote none
+    return dataclasses.replace(found, entries=found.entries[-2 * LONGEST - 1 :], debt=debt, up=up)
 
 
-def _entry(one: Any) -> Entry:
-    time = float(one["time"])
-    if not math.isfinite(time):
-        raise ValueError("no time")
-    action = one["action"] if one["action"] in ("drain", "resume") else ""
-    words = (_faults(one.get("faults", [])), _words(one.get("passed", [])), _words(one.get("void", [])))
-    remedy = str(one.get("remedy", ""))  # an older version wrote none
-    missing = _words(one.get("missing", []))
-    return Entry(
-        time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, *words, remedy, missing
-    )
-
-
-def _debt(one: Any) -> Debt:
-    attempts, tried = int(one.get("attempts", 0)), float(one.get("tried", 0.0))
-    if not math.isfinite(tried) or attempts < 0:
-        raise ValueError("no time")
-    if one.get("proof") != PROOF:
-        attempts = 0
-    words = (_words(one.get("passed", [])), _words(one.get("void", [])))
-    missing = _words(one.get("missing", []))  # an older version wrote none
-    finding = str(one.get("finding", ""))[:_FINDING]
-    return Debt(_faults(one.get("faults", [])), finding, *words, attempts, tried, missing)
-
-
-def _faults(given: Any) -> Tuple[Fault, ...]:
-    return tuple(Fault(str(one["check"]), str(one["code"]), str(one["action"])) for one in given)[:_FAULTS]
-
-
-def _words(given: Any) -> Tuple[str, ...]:
-    if not isinstance(given, list):
-        raise ValueError("no list")
-    return tuple(str(one) for one in given)[:_FAULTS]
+FILE = StateFile("history", PATH, _parse)
 
 
 def write(host: Host, history: History) -> None:
     """:raises NodeError: when it cannot be written."""
-    entries = []
-    for one in history.entries:
-        told = dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value)
-        # Most verdicts have none of these.
-        entries.append({name: value for name, value in told.items() if value or name not in _SELDOM})
-    content = {
-        "drained": history.drained,
-        "asked": history.asked,
-        "machine": history.machine,
-        "boot": history.boot,
-        "kept": history.kept,
-        "serving": history.serving,
-        "up": history.up,
-        "debt": dict(dataclasses.asdict(history.debt), proof=PROOF),
-        "entries": entries,
-    }
-    host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+    content = plain(history)
+    # Most verdicts have none of these.
+    content["entries"] = [
+        {name: value for name, value in one.items() if value or name not in _SELDOM} for one in content["entries"]
+    ]
+    FILE.write(host, content)

@@ -10,24 +10,21 @@ was tried since, and nobody silenced it: after a remedy only a new measurement t
 from __future__ import annotations
 
 import fnmatch
-import json
-import math
-from typing import Any, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
-from ...core.frozen import frozen, plain
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
+from ...core.state_file import StateFile, document
 from .. import machine
 from ..attempts import DAY_SECONDS, Record
 from ..data.returns import ACTIVE
 from ..silences import observe_of, observed_by, of_node
-from ..types import Certainty, Finding, Outcome, Remedy, Verdict, finding_name
+from ..types import Finding, Outcome, Verdict, finding_name
 from . import history
 from .history import Debt
 
 PATH = "/var/lib/gpu_node/health/active.json"
-SCHEMA = "trainyard.gpu_node/active/1"
 _MOST, _TEXT, _WORD = 64, 300, 100
-_MOST_BYTES = 1 << 20
 
 
 @frozen
@@ -103,49 +100,32 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 # As a file ----------------------------------------------------------------------------------------------
 
 
-def keep(host: Host, verdict: Verdict) -> None:
-    """An active verdict.
+def keep(host: Host, verdict: Verdict) -> str:
+    """An active verdict. Returns the sentence about a damaged file.
 
     :raises NodeError: it cannot be written.
     """
     known = read(host)
     after = updated(known, verdict, machine.identity(host), machine.boot(host))
     if after != known and (after.faults or known.faults):
-        host.write(PATH, json.dumps(dict(plain(after), schema=SCHEMA), sort_keys=True) + "\n", mode=0o600)
+        return FILE.write(host, after)
+    return ""
 
 
 def read(host: Host) -> Active:
-    """Empty where there is none, and where it is not what was written there: nothing is tried for that."""
-    try:
-        return _parse(host.read(PATH) or "")
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        return Active()
+    """Empty if there is none, or it is damaged: nothing is tried for that."""
+    return FILE.read(host)[0] or Active()
 
 
-def _parse(text: str) -> Active:
-    content: Any = json.loads(text) if 0 < len(text) <= _MOST_BYTES else None
-    if content["schema"] != SCHEMA or not isinstance(content["faults"], list):
-        raise ValueError("another schema")
-    faults = tuple(_kept(one) for one in content["faults"][:_MOST])
-    return Active(_text(content["machine"], _WORD), _text(content["boot"], _WORD), faults)
+def _parse(content: Dict[str, Any]) -> Active:
+    found = document(Active, content)
+    for one in found.faults:
+        if one.check not in ACTIVE or one.finding.outcome is not Outcome.FAIL or one.finding != _bounded(one.finding):
+            raise ValueError("no finding of an active check")
+    return replaced(found, faults=found.faults[:_MOST])
 
 
-def _kept(one: Any) -> Kept:
-    told, time = one["finding"], one["time"]
-    if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
-        raise ValueError("no time")
-    if one["check"] not in ACTIVE or told["outcome"] != Outcome.FAIL.value:
-        raise ValueError("no finding of an active check")
-    thing, reason, remedy = (_text(told[name], _TEXT) for name in ("thing", "reason", "remedy"))
-    key, code = (_text(told[name], _WORD) for name in ("key", "code"))
-    action, certainty = Remedy(told["action"]), Certainty(told["certainty"])
-    return Kept(one["check"], float(time), Finding(Outcome.FAIL, thing, reason, remedy, action, certainty, key, code))
-
-
-def _text(value: Any, longest: int) -> str:
-    if not isinstance(value, str) or len(value) > longest:
-        raise ValueError("no text")
-    return value
+FILE = StateFile("active", PATH, _parse)
 
 
 def now_counting(host: Host, node: str, settings: Mapping[str, Any], record: Record, now: float) -> Tuple[Kept, ...]:

@@ -26,22 +26,17 @@ from .settings import SECTION, Settings
 
 VERDICT = "/var/lib/gpu_node/health/verdict.json"
 KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
-BASELINE = "/var/lib/gpu_node/health/baseline.json"
-JOURNAL = "/var/lib/gpu_node/health/journal.json"
-ACTIVE = "/var/lib/gpu_node/health/active.json"
+# Their modules are not loaded before a job.
+_BASELINE = "/var/lib/gpu_node/health/baseline.json"
+_JOURNAL = "/var/lib/gpu_node/health/journal.json"
+_ACTIVE = "/var/lib/gpu_node/health/active.json"
+_STATE = (history.PATH, _BASELINE, _JOURNAL, _ACTIVE, attempts.PATH)
 # All that a run of checks leaves on a node, but for the files of other programs.
 STATE_FILES = (
     VERDICT,
     KUBERNETES,
     node_status.PATH,
-    history.PATH,
-    history.PATH + safe_files.DAMAGED,
-    BASELINE,
-    JOURNAL,
-    JOURNAL + ".damaged",
-    ACTIVE,
-    attempts.PATH,
-    attempts.DAMAGED,
+    *(path + ending for path in _STATE for ending in ("", safe_files.DAMAGED)),
 )
 
 
@@ -53,7 +48,8 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
     """
     notes: List[str] = []
     try:
-        health.record(host, verdict)
+        moved = health.record(host, verdict)
+        notes += [moved] if moved else []
     except NodeError as error:
         notes.append(str(error))
     from .. import remember  # not wanted before a job
@@ -70,10 +66,10 @@ def _keep_active(host: Host, verdict: Verdict) -> Tuple[str, ...]:
     from . import kept  # seldom wanted
 
     try:
-        kept.keep(host, verdict)
+        moved = kept.keep(host, verdict)
     except NodeError as error:
         return (str(error),)
-    return ()
+    return (moved,) if moved else ()
 
 
 def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import time
@@ -16,9 +15,9 @@ from ...core import artefact, declaration, managed_files, trees
 from ...core.host import Host
 from ...core.resource import NodeError, Step
 from ...core.trees import partial, remove, said, sync, take_away
-from .observe import looks_like_hpcx
+from .observe import MARK, Mark, looks_like_hpcx
 from .options import Desired
-from .types import MARK_NAME, InstallTree, RemoveTree
+from .types import InstallTree, RemoveTree
 from .unpack import unpack
 
 
@@ -52,8 +51,7 @@ def _install(host: Host, action: InstallTree, desired: Desired) -> None:
         _check(host, half, top, action)
         # On the disk before the mark, and the mark before the name: what has the name is whole, whenever power goes.
         sync(host.path(half))
-        mark = {"path": action.path, "version": action.version, "sha256": action.sha256, "installed": int(time.time())}
-        host.write("{0}/{1}".format(half, MARK_NAME), json.dumps(mark, sort_keys=True) + "\n")
+        MARK.write(host, Mark(action.path, action.version, action.sha256, int(time.time())), half)
         os.rename(host.path(half), host.path(action.path))
         sync(os.path.dirname(host.path(action.path)))
     finally:

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
+import functools
 import glob
-import json
 import os
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...core import declaration, managed_files, module_systems, mounts
-from ...core.frozen import replaced
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.module_systems import SUFFIXES
+from ...core.state_file import StateFile, document
 from ...core.tree_users import users
 from ...core.trees import is_partial, look_at_link
 from .choose import link_path, may_go
@@ -89,19 +90,28 @@ def _ours(host: Host, prefix: str) -> List[Tree]:
             continue
         mark = read_mark(host, path)
         if mark is not None:
-            trees.append(Tree(path, mark["version"], mark["sha256"], mark["installed"]))
+            trees.append(Tree(path, mark.version, mark.sha256, mark.installed))
     return trees
 
 
-def read_mark(host: Host, path: str) -> Optional[Dict[str, Any]]:
-    """What our mark in a tree says; None where there is none, or it was written for another path (a copy)."""
-    try:
-        mark = json.loads(host.read("{0}/{1}".format(path, MARK_NAME)) or "")
-        kinds = (("version", str), ("sha256", str), ("installed", int))
-        right = mark["path"] == path and all(isinstance(mark[name], kind) for name, kind in kinds)
-        return dict(mark) if right else None
-    except (ValueError, KeyError, TypeError):
-        return None
+@frozen
+class Mark:
+    """What a tree says of itself. ``path``: it is not a copy."""
+
+    path: str
+    version: str
+    sha256: str
+    installed: int
+
+
+#: The directory may be on a file server where root is another user.
+MARK = StateFile("hpcx", "{0}/" + MARK_NAME, functools.partial(document, Mark), mode=0o644, private=False)
+
+
+def read_mark(host: Host, path: str) -> Optional[Mark]:
+    """None where there is no mark of ours, or it was written for another path."""
+    mark = MARK.read(host, path)[0]
+    return mark if mark is not None and mark.path == path else None
 
 
 def _found(host: Host, desired: Desired, ours: Iterable[str]) -> Tuple[Tree, ...]:

@@ -37,7 +37,7 @@ def _end_reservation(host: Host, action: EndReservation, dummy: object = None) -
 
 
 def _forget(host: Host, dummy_action: Forget, dummy: object = None) -> None:
-    host.remove(lease.MEMORY, folder_too=True)
+    lease.FILE.remove(host)
 
 
 _STEPS: Mapping[type, Step] = {

@@ -69,7 +69,7 @@ def _write_record(host: Host, action: WriteRecord, dummy: Desired) -> None:
     if action.record is None:
         host.remove(record.RECORD_PATH, folder_too=True)
     else:
-        host.write(record.RECORD_PATH, record.dump(action.record), 0o600)
+        record.write(host, action.record)
 
 
 def _edit_fstab(host: Host, action: EditFstab, dummy: Desired) -> None:

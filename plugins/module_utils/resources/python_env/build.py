@@ -24,7 +24,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ...core import artefact, trees, urls
 from ...core.artefact import Source
-from ...core.environments import LOCK_NAME, MARK_NAME
+from ...core.environments import LOCK_NAME, MARK, MARK_NAME, Mark
 from ...core.host import Host
 from ...core.one_line import line
 from ...core.resource import NodeError
@@ -85,15 +85,8 @@ def _finish(host: Host, wish: Wish, path: str, lock: str) -> None:
     if lock:
         host.write("{0}/{1}".format(path, LOCK_NAME), lock)
     trees.sync(host.path(path))
-    mark = {
-        "path": path,
-        "name": wish.name,
-        "digest": wish.digest,
-        "spec": wish.spec,
-        "machine": str(wish.machine),
-        "built": int(time.time()),
-    }
-    host.write("{0}/{1}".format(path, MARK_NAME), json.dumps(mark, sort_keys=True) + "\n")
+    mark = Mark(path, wish.name, wish.digest, int(time.time()), str(wish.machine), wish.spec)
+    MARK.write(host, mark, path)
 
 
 class _Bench:

@@ -8,52 +8,42 @@ So a prolog that is killed leaves a note, by which the epilog stops what there i
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from ...core.frozen import plain
+from ...core.frozen import plain, replaced
 from ...core.host import Host
+from ...core.state_file import StateFile, document
 from . import FOLDER
 from .rules import Instance
 
 _NOTE = re.compile(r"([0-9]{1,10})\.json")
 
 
+def _parse(content: Dict[str, Any]) -> Instance:
+    return document(Instance, dict(content, job=0), ("by", "refused"))
+
+
+FILE = StateFile("beeond", FOLDER + "/{0}.json", _parse)
+
+
 def path(job_id: int) -> str:
-    return "{0}/{1}.json".format(FOLDER, job_id)
+    return FILE.at(job_id)
 
 
 def read(host: Host, job_id: int) -> Optional[Instance]:
-    return parsed(host.read(path(job_id)) or "", job_id)
+    """None if there is none, or it is damaged."""
+    return _of(job_id, FILE.read(host, job_id)[0])
 
 
 def parsed(text: str, job_id: int) -> Optional[Instance]:
-    """None: it is cut short, or none of ours. Pure."""
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(content, dict):
-        return None
-    kinds: Dict[str, Any] = {"shift": int, "point": str, "data": str, "restart": str, "until": (int, float)}
-    if not all(isinstance(content.get(name), kind) for name, kind in kinds.items()):
-        return None
-    nodes, by, refused = content.get("nodes"), content.get("by"), content.get("refused")
-    if not isinstance(nodes, list):
-        return None
-    return Instance(
-        job_id,
-        tuple(str(one) for one in nodes),
-        content["shift"],
-        content["point"],
-        content["data"],
-        content["restart"],
-        float(content["until"]),
-        (int(by[0]), int(by[1])) if isinstance(by, list) and [type(one) for one in by] == [int, int] else None,
-        refused if isinstance(refused, str) else "",
-    )
+    """What another node printed. Pure."""
+    return _of(job_id, FILE.parse(text)[0])
+
+
+def _of(job_id: int, found: Optional[Instance]) -> Optional[Instance]:
+    return None if found is None else replaced(found, job=job_id)
 
 
 def all_of(host: Host) -> Tuple[Instance, ...]:
@@ -72,7 +62,7 @@ def write(host: Host, one: Instance) -> None:
     os.chmod(folder, 0o700)
     content = plain(one)
     del content["job"]
-    host.write(path(one.job), json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+    FILE.write(host, content, one.job)
 
 
 def forget(host: Host, one: Instance) -> None:

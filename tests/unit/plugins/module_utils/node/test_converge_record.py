@@ -80,13 +80,13 @@ def test_only_a_run_that_ended_ready_in_this_boot_makes_a_node_ready(status, boo
     )
 )
 def test_no_content_of_the_file_crashes_or_is_a_record(value):
-    assert record.parse(json.dumps(value)) is None
+    assert record.FILE.parse(json.dumps(value))[0] is None
 
 
 def test_it_is_written_and_read_again_and_anybody_may_read_it(host):
     for one in (of("running"), of("not_ready", reason='ü\n"x"'), of("ready")):
         record.write(host, one)
-        assert record.parse(host.read(record.PATH)) == one
+        assert record.FILE.read(host)[0] == one
     assert os.stat(host.path(record.PATH)).st_mode & 0o777 == 0o644
     assert json.loads(host.read(record.PATH)) == {
         "schema": "trainyard.gpu_node/converge/1",
@@ -107,7 +107,7 @@ def test_it_is_written_and_read_again_and_anybody_may_read_it(host):
 def test_another_form_is_no_record(host, change):
     record.write(host, of("ready"))
     changed = dict(json.loads(host.read(record.PATH)), **change)
-    found = record.parse(json.dumps(changed))
+    found = record.FILE.parse(json.dumps(changed))[0]
     assert found is None or found.boot_id == "None"
 
 

@@ -45,7 +45,7 @@ def test_disks_of_an_earlier_scratch_are_not_missed_under_an_adopted_one(tmp_pat
         (tmp_path / "sys" / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / folder / name).symlink_to("../../devices/md127")
     write("/proc/self/mountinfo", "2 1 9:127 / /nvme rw - xfs /dev/md127 rw\n" if mounted else "")
-    write(RECORD_PATH, record.dump(Record(builds=(Build("a" * 32, "b" * 32, "xfs", built_of, True),))))
+    write(RECORD_PATH, record.FILE.text(Record(builds=(Build("a" * 32, "b" * 32, "xfs", built_of, True),))))
     declared = {"nvme_scratch": {"mount_point": "/mnt/resource_nvme"}}
     evidence = types.SimpleNamespace(host=Host(str(tmp_path)), declared=declared)
     found = scratch_array.judge(scratch_array.look(evidence), evidence)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, systemd
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, safe_files, systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import follow, memory, settle
@@ -451,15 +452,15 @@ def test_a_drain_of_a_node_whose_disk_is_new_ends_after_a_proof(node):
 
 def test_a_full_disk_keeps_the_drain_and_is_told(node, monkeypatch):
     node.azure.set(event("Redeploy"))
-    monkeypatch.setattr(Host, "write", _full)
+    monkeypatch.setattr(safe_files, "replaced_in", _full)
     pauses = []
     node.service(pause=pauses.append)
     node.follower.follow(lambda: len(pauses) == 3)
     assert len([one for one in node.told if "No space" in one]) == 1
 
 
-def _full(self, path, text, mode=0o644):
-    raise NodeError(path, "it could not be written (No space left on device)", "free some space")
+def _full(*dummy, **more):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_node_that_is_not_well_stays_drained_and_says_why(node):

@@ -414,7 +414,7 @@ def foreign(path):
 
 def moved(path):
     """As a command of root moves a record of another user before it reads it."""
-    safe_files.set_aside(str(path))
+    safe_files.set_aside(str(path), history.PATH, "")
 
 
 def age(path):

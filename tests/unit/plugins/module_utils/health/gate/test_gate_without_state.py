@@ -161,7 +161,7 @@ def test_the_first_damaged_file_is_kept_and_is_not_larger_than_a_mebibyte(tmp_pa
     path = tmp_path / "state.json"
     for content in (b"first" + bytes(3 << 20), b"second", b"third"):
         path.write_bytes(content)
-        safe_files.set_aside(str(path))
+        safe_files.set_aside(str(path), history.PATH, "")
         assert not path.exists()
     kept = (tmp_path / "state.json.damaged").read_bytes()
     assert kept.startswith(b"first") and len(kept) == 1 << 20

@@ -259,5 +259,4 @@ def test_what_was_edited_counts_for_nothing(host):
 def test_what_is_written_is_read(text, key):
     long = replaced(SLOW, reason=text, key=key)
     known = kept.updated(Active(), active(result(PEERS, long)), "m", "b")
-    content = json.dumps(dict(kept.plain(known), schema=kept.SCHEMA))
-    assert kept._parse(content) == known
+    assert kept.FILE.parse(kept.FILE.text(known)) == (known, "")

@@ -124,7 +124,7 @@ def test_the_record_of_another_machine_is_seen_as_that(tmp_path):
     host = Host(str(tmp_path))
     built = Build("a" * 32, "1" * 32, "xfs", ("S0",), True)
     for wrote, proven in (("dmi:" + "12" * 16, False), ("machine-id:" + "5a" * 16, True), (None, True)):
-        text = record.dump(Record((built,), "/mnt/scratch", ("/mnt/scratch",), True, wrote))
+        text = record.FILE.text(Record((built,), "/mnt/scratch", ("/mnt/scratch",), True, wrote))
         tree(tmp_path, **{"etc/machine-id": "5a" * 16, "var/lib/gpu_node/nvme_scratch.json": text})
         state = observe.observe(host, WISH)
         assert state.machine == "machine-id:" + "5a" * 16
@@ -147,7 +147,7 @@ def test_a_boot_waits_for_the_disks_that_the_scratch_was_built_of(machine, monke
     for number, serial in enumerate(here):
         machine("nvme{0}n1".format(number), serial, model="M")
     built = Build("a" * 32, "1" * 32, "xfs", tuple(built_of), True)
-    text = record.dump(Record((built,) if built_of else ()))
+    text = record.FILE.text(Record((built,) if built_of else ()))
     tree(machine.root, **{"proc/uptime": "20.1 10", "var/lib/gpu_node/nvme_scratch.json": text})
     slept = []
     monkeypatch.setattr(waiting, "settle", lambda host: None)

@@ -274,7 +274,10 @@ def test_a_folder_where_anybody_may_write_is_refused(run):
     folder.mkdir()
     folder.chmod(0o777)
     result = run()
-    assert result["failed"] and "every user may write to it, and Slurm runs what lies there as root" in result["msg"]
+    assert (
+        result["failed"]
+        and "other users can write to it (mode 0777), and Slurm runs what lies there as root" in result["msg"]
+    )
 
 
 def test_a_lost_gpu_leaves_gres_conf_as_it_was(run):

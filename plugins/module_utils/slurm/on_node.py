@@ -110,7 +110,7 @@ def look(host: Host, slurm: Slurm, asked: Iterable[int]) -> Tuple[Jobs, Tuple[st
 def may_answer(host: Host, slurm: Slurm) -> bool:
     """Whether jobs can start here, and slurmctld may answer a later run. Else what this node knows is all there is:
     nothing waits forever for an answer that never comes."""
-    return bool(places.running(host)) and slurm.installed
+    return not _GONE and bool(places.running(host)) and slurm.installed
 
 
 def asked(host: Host) -> Jobs:

@@ -14,6 +14,7 @@ from ...core.host import Host
 from ...core.resource import Line, Outcome, Resource, Step
 from ...core.systemd import timer
 from ...slurm import on_node
+from ...slurm.commands import NoAnswer, NotInstalled
 from .observe import observe
 from .options import Desired
 from .plan import plan
@@ -32,7 +33,13 @@ def _remember(host: Host, action: Remember, dummy: object = None) -> None:
 
 
 def _end_reservation(host: Host, action: EndReservation, dummy: object = None) -> None:
-    on_node.slurm_of(host, declaration.read(host)).unreserve(action.name)
+    """A cluster that is gone does not keep the lease."""
+    slurm = on_node.slurm_of(host, declaration.read(host))
+    try:
+        slurm.unreserve(action.name)
+    except (NoAnswer, NotInstalled):
+        if on_node.may_answer(host, slurm):
+            raise
     lease.write(host, replaced(lease.read(host), reserved=""))
 
 

@@ -55,6 +55,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_
     Forget,
     Remember,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.commands import NoAnswer
 
 UNTIL, END = "2040-12-01T18:00Z", 2237997600.0
 RUNNING = TimerState(running=True)
@@ -172,6 +175,25 @@ def test_without_a_time_there_is_no_lease_and_one_that_was_there_goes():
     # That of another machine, in an image, is not this one's to end.
     other = lease_plan(replaced(before, machine="x"), node_lease.Desired())
     assert EndReservation("r") not in other.actions and other.notes == ()
+
+
+@pytest.mark.parametrize("may_answer", [True, False])
+def test_a_reservation_is_given_up_only_where_no_later_run_can_end_it(tmp_path, monkeypatch, may_answer):
+    host = Host(str(tmp_path))
+    lease.write(host, Memory("m", reserved="r"))
+
+    def silent(self, name):
+        raise NoAnswer("slurmctld", "it does not answer: squeue did not end within 10 s", "look at 'scontrol ping'")
+
+    monkeypatch.setattr(Slurm, "unreserve", silent)
+    monkeypatch.setattr(on_node, "may_answer", lambda *dummy: may_answer)
+    end = node_lease.RESOURCE.steps[EndReservation]
+    if may_answer:
+        with pytest.raises(NoAnswer):
+            end(host, EndReservation("r"))
+    else:
+        end(host, EndReservation("r"))
+    assert lease.read(host).reserved == ("r" if may_answer else "")
 
 
 def test_the_note_that_the_machine_runs_under_it_comes_before_the_timer():

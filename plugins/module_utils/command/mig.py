@@ -81,12 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("profiles", "what each GPU can be divided into, and how many more fit", PROFILES),
         ("plan", "what would be done for a wish; nothing is changed", PLAN + "\n" + CHANGE),
     ):
-        one = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            epilog=epilog,
-        )
+        one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".", epilog=epilog)
         if name == "profiles":
             one.add_argument("which", nargs="*", metavar="GPU", help="only these GPUs, as with --gpu")
         if name == "plan":

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import sys
 
 import pytest
 
@@ -285,6 +286,14 @@ def test_a_gpu_that_may_be_there_and_tells_no_name_is_no_wrong_use():
     there = [Identity(0, "GPU-1", "0000:0b:00.0"), Identity(1)]
     assert isinstance(unknown("7", there[:1]), Misuse) and isinstance(unknown("nonsense", there), Misuse)
     assert isinstance(unknown("7", there), NodeError) and not isinstance(unknown("7", there), Misuse)
+
+
+@pytest.mark.parametrize(("form", "status"), [("--format=text", 4), ("--json", 4), ("--nagios", 3)])
+def test_a_health_command_that_cannot_be_loaded_leaves_the_node_unknown(gpunode, monkeypatch, form, status):
+    monkeypatch.setitem(sys.modules, main.__package__ + ".health", None)
+    done = gpunode("health", form)
+    assert done.status == status and "it failed (ModuleNotFoundError: " in done.out + done.err
+    assert form != "--json" or json.loads(done.out)["outcome"] == "unknown"
 
 
 @pytest.mark.parametrize(("words", "status"), [(("topo",), 1), (("health",), 4), (("hook", "health"), 4)])

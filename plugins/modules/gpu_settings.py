@@ -106,6 +106,12 @@ options:
     description: Take the nearest supported clock, with a note, instead of refusing an unsupported one.
     type: bool
     default: false
+  call_timeout_seconds:
+    description:
+      - A single call of the driver may take so long. A call that takes longer fails the GPU that it was made for.
+      - From 0.1 to 600 seconds.
+    type: float
+    default: 10.0
   declare:
     description: Write the settings into C(/etc/gpu_node/node.json), so that C(gpunode apply gpu_settings) repeats them
       at each boot. V(false) leaves the declaration as it is.
@@ -115,12 +121,6 @@ options:
     description: Fail, instead of skip, on a machine without GPUs.
     type: bool
     default: false
-  call_timeout_seconds:
-    description:
-      - A single call of the driver may take so long. A call that takes longer fails the GPU that it was made for.
-      - From 0.1 to 600 seconds.
-    type: float
-    default: 10.0
   persistenced:
     description: Enable and start C(nvidia-persistenced.service) where it is installed, unless O(persistence) is
       V(false). It stays enabled when the settings go.
@@ -392,8 +392,8 @@ SPEC = json.loads(r"""
 "required": true}, "persistence": {"type": "bool"}, "clocks": {"type": "raw"},
 "power_limit_watts": {"type": "raw"}, "ecc": {"type": "bool"}, "compute_mode": {"type": "str",
 "choices": ["default", "exclusive_process", "prohibited"]}}, "default": []}, "snap": {"type": "bool",
-"default": false}, "declare": {"type": "bool", "default": true}, "require_gpus": {"type": "bool",
-"default": false}, "call_timeout_seconds": {"type": "float", "default": 10.0}, "persistenced": {"type": "bool",
+"default": false}, "call_timeout_seconds": {"type": "float", "default": 10.0}, "declare": {"type": "bool",
+"default": true}, "require_gpus": {"type": "bool", "default": false}, "persistenced": {"type": "bool",
 "default": true}, "boot_unit": {"type": "bool", "default": true}, "before_units": {"type": "list",
 "elements": "str", "default": ["slurmd.service", "docker.service", "containerd.service", "kubelet.service"]},
 "boot_timeout_seconds": {"type": "int", "default": 120}}

@@ -10,12 +10,13 @@ import argparse
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ..core.host import Host
+from ..core.options import of
 from ..core.resource import NodeError, Refusal, Refused, Unfinished
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
-from ..gpus.settings import clocks as rules
-from ..gpus.settings import clocks_session
+from ..gpus.settings import clocks_session, held_clocks
+from ..gpus.settings.clocks import highest
 from ..gpus.settings.observe import observe
-from ..gpus.settings.rules import live_claim
+from ..gpus.settings.options import Settings
 from ..gpus.settings.run import set_gpus
 from ..gpus.settings.types import (
     APPLICATION,
@@ -28,7 +29,6 @@ from ..gpus.settings.types import (
     GpuAction,
     State,
 )
-from ..gpus.settings.wish import Wish
 from . import by_gpu, clocks_lines
 from .arguments import add_gpu, gpu_selectors
 from .clocks_lines import NOT_KNOWN
@@ -138,10 +138,10 @@ def _change(host: Host, arguments: argparse.Namespace) -> int:
 def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) -> clocks_session.Outcome:
     """Through the whole of gpu_settings: an unsupported clock on one GPU leaves all of them as they are."""
     clocks = {"graphics_mhz": arguments.graphics, "memory_mhz": arguments.memory}
-    wish = Wish.from_section({"clocks": clocks, "gpus": list(selectors), "snap": arguments.snap})
+    settings = of(Settings, {"clocks": clocks, "gpus": list(selectors), "snap": arguments.snap})
     failed: Tuple[FailedGpu, ...] = ()
     try:
-        done = set_gpus(host, wish, arguments.check)
+        done = set_gpus(host, settings, arguments.check)
     except Unfinished as error:
         done = error.outcome
         failed = (FailedGpu(None, None, None, str(error)),)
@@ -166,8 +166,8 @@ def _one_sentence(refusals: Sequence[Refusal]) -> NodeError:
 
 
 def row(state: State, gpu: Gpu) -> Dict[str, Any]:
-    claim = live_claim(state, gpu)
-    graphics, memory = rules.highest(gpu)
+    claim = state.known(gpu).claim
+    graphics, memory = highest(gpu)
     return {
         "index": gpu.index,
         "uuid": gpu.uuid,
@@ -221,7 +221,7 @@ def _held(gpu: Gpu, claim: Optional[ClockClaim], kind: str) -> Tuple[str, Option
     if claim is not None and way == LOCKED:
         mhz = getattr(claim, kind + "_mhz")
         reading = getattr(gpu, kind + "_clock_mhz")
-        return LOCKED, mhz, rules.contradicted(mhz, getattr(claim, kind + "_seen"), reading, gpu.event_reasons)
+        return LOCKED, mhz, held_clocks.contradicted(mhz, getattr(claim, kind + "_seen"), reading, gpu.event_reasons)
     if way == FIXED:
         return FIXED, getattr(claim, kind + "_mhz"), False
     if application is not None and application != default:

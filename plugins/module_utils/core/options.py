@@ -142,6 +142,12 @@ def shared(one: Any) -> Any:
     return one
 
 
+def like(cls: type, name: str, **changes: Any) -> Any:
+    """The option of another class, with changes: another default, another description."""
+    own: Mapping[str, Option] = cls._own_options  # type: ignore[attr-defined]
+    return replaced(own[name], **changes)
+
+
 def private(cls: type) -> Tuple[str, ...]:
     """The options whose values only root can read."""
     return tuple(name for name, one in described(cls).items() if one.private)
@@ -281,8 +287,8 @@ def _of_section(cls: type, section: Optional[Mapping[str, Any]]) -> Tuple[Dict[s
 def as_section(cls: type, value: Any) -> Dict[str, Any]:
     """Pure. The section from which :func:`of_section` makes these options again; ``value`` may have further ones."""
     own: Mapping[str, Option] = cls._own_options  # type: ignore[attr-defined]
-    values = {one.name or field: getattr(value, field) for field, one in own.items()}
-    return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items() if one is not None}
+    values = {one.name or field: _plain(one, getattr(value, field)) for field, one in own.items()}
+    return {name: one for name, one in values.items() if one is not None}
 
 
 def refused(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[NodeError]:
@@ -327,10 +333,11 @@ def _no_such(name: str, known: Mapping[str, Option]) -> NodeError:
     return NodeError("option " + name, "there is no such option", remedy)
 
 
-def given(value: Any) -> Dict[str, Any]:
-    """What a user would have to give for these options: those that are not at their defaults, as plain values."""
+def given(value: Any, cls: Optional[type] = None) -> Dict[str, Any]:
+    """What a user would have to give for these options: those that are not at their defaults, as plain values. ``cls``:
+    the class whose options count, where the value has further ones."""
     found = {}
-    for name, one in described(type(value)).items():
+    for name, one in described(cls or type(value)).items():
         plain = _plain(one, getattr(value, one.field))
         if one.default is REQUIRED or plain != _plain(one, one.default):
             found[name] = plain

@@ -55,7 +55,7 @@ _REGISTRATIONS = (
     Registration("mig_layout", enabled=True, at_boot=True, then=("slurm_hooks",)),
     Registration("slurm_hooks", enabled=True, settings="slurm.types"),
     # After the hooks: where they raise the clocks for jobs, the clocks stay low between jobs.
-    Registration("gpu_settings", enabled=True, at_boot=True),
+    Registration("gpu_settings", enabled=True, at_boot=True, settings="gpus.settings.options"),
     Registration("rdma", enabled=True, group="comm"),
     Registration("hpcx", enabled=True, group="comm"),
     Registration("nccl", enabled=True, group="comm"),

@@ -9,8 +9,7 @@ a run share one session. A GPU that fails does not keep the others from being se
 
 from __future__ import annotations
 
-import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
@@ -19,29 +18,11 @@ from ...facts.nvml import processes
 from ...facts.nvml.call import CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
-from ...facts.nvml.values import CLOCK_STEP_MHZ
 from . import record
-from .observe import COMPUTE_MODES, GRAPHICS, MEMORY
-from .types import (
-    APPLICATION,
-    LOCKED,
-    UNSUPPORTED,
-    Entry,
-    Forget,
-    GpuAction,
-    Remember,
-    ResetClocks,
-    SetClocks,
-    SetComputeMode,
-    SetEcc,
-    SetPersistence,
-    SetPowerLimit,
-)
+from .settings import SETTINGS, Ways
+from .types import Entry, Forget, GpuAction, Remember
 
-Ways = Dict[str, Any]  # fields of a ClockClaim that are known only after setting
-_MODE_CODES = {name: code for code, name in COMPUTE_MODES.items()}
-# A reading may lag behind a setter; how often and how long to wait until a lock shows.
-_LOOKS, _LOOK_SECONDS = 3, 0.03
+_CALLS = {step: call for setting in SETTINGS for step, call in setting.calls.items()}
 
 
 @frozen
@@ -142,23 +123,12 @@ def _set_gpus(
 
 def apply_one(gpu: OpenGpu, action: GpuAction) -> Optional[Ways]:
     try:
-        if isinstance(action, SetPersistence):
-            gpu.call("nvmlDeviceSetPersistenceMode", int(action.enabled))
-        elif isinstance(action, SetEcc):
-            gpu.call("nvmlDeviceSetEccMode", int(action.enabled))
-        elif isinstance(action, SetPowerLimit):
-            gpu.call("nvmlDeviceSetPowerManagementLimit", action.limit_mw)
-        elif isinstance(action, SetComputeMode):
-            gpu.call("nvmlDeviceSetComputeMode", _MODE_CODES[action.mode])
-        elif isinstance(action, SetClocks):
-            return _set_clocks(gpu, action)
-        elif isinstance(action, ResetClocks):
-            _reset_clocks(gpu, action)
+        ways = _CALLS[type(action)](gpu, action)
+        return ways if isinstance(ways, dict) else None
     except CallError as error:
         if error.kind is not Kind.IN_USE:
             raise
         raise _in_use(gpu, error) from error
-    return None
 
 
 def _in_use(gpu: OpenGpu, error: CallError) -> NodeError:
@@ -169,71 +139,3 @@ def _in_use(gpu: OpenGpu, error: CallError) -> NodeError:
     return NodeError(
         error.thing, "{0}, by process {1}".format(error.reason, pids), "end these processes, then run it again"
     )
-
-
-def _tried(call: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether the call worked; False where the driver does not have it for this GPU."""
-    try:
-        call(*arguments)
-    except CallError as error:
-        if error.kind is not Kind.ABSENT:
-            raise
-        return False
-    return True
-
-
-def _set_clocks(gpu: OpenGpu, action: SetClocks) -> Ways:
-    """Lock what can be locked, else set application clocks; tell which way it went."""
-    ways = {"graphics": action.graphics_way, "memory": action.memory_way}
-    for name, call, mhz in (
-        ("graphics", "nvmlDeviceSetGpuLockedClocks", action.graphics_mhz),
-        ("memory", "nvmlDeviceSetMemoryLockedClocks", action.memory_mhz),
-    ):
-        if ways[name] == LOCKED and not _tried(gpu.call, call, mhz, mhz):
-            ways[name] = APPLICATION
-    if APPLICATION in ways.values():
-        pair = (action.application_memory_mhz, action.application_graphics_mhz)
-        if None in pair or not _tried(gpu.call, "nvmlDeviceSetApplicationsClocks", *pair):
-            ways = {name: UNSUPPORTED if way == APPLICATION else way for name, way in ways.items()}
-    if action.required and UNSUPPORTED in ways.values():
-        name = "graphics" if ways["graphics"] == UNSUPPORTED else "memory"
-        raise NodeError(
-            gpu.name,
-            "the driver refuses both locked and application clocks for its {0} clock".format(name),
-            "leave that clock out for this GPU, or use max, which takes what there is",
-        )
-    seen = _seen(gpu, action, ways)
-    return {
-        "graphics_way": ways["graphics"],
-        "memory_way": ways["memory"],
-        "graphics_seen": seen[0],
-        "memory_seen": seen[1],
-    }
-
-
-def _seen(gpu: OpenGpu, action: SetClocks, ways: Dict[str, str]) -> Tuple[bool, bool]:
-    """Whether each lock shows in the readings: only then does a lower reading later on speak against it."""
-    graphics = memory = False
-    for look in range(_LOOKS):
-        if look:
-            time.sleep(_LOOK_SECONDS)
-        graphics = ways["graphics"] == LOCKED and _reads(gpu, GRAPHICS, action.graphics_mhz)
-        memory = ways["memory"] == LOCKED and _reads(gpu, MEMORY, action.memory_mhz)
-        if graphics == (ways["graphics"] == LOCKED) and memory == (ways["memory"] == LOCKED):
-            break
-    return graphics, memory
-
-
-def _reads(gpu: OpenGpu, kind: int, mhz: Optional[int]) -> bool:
-    """Whether a clock reads as locked, within the step by which a reading may be off (3199 of 3201 on an H200)."""
-    reading = gpu.read("nvmlDeviceGetClockInfo", kind).map(int).value
-    return reading is not None and mhz is not None and abs(reading - mhz) <= CLOCK_STEP_MHZ
-
-
-def _reset_clocks(gpu: OpenGpu, action: ResetClocks) -> None:
-    if action.graphics_lock:
-        _tried(gpu.call, "nvmlDeviceResetGpuLockedClocks")
-    if action.memory_lock:
-        _tried(gpu.call, "nvmlDeviceResetMemoryLockedClocks")
-    if action.application:
-        _tried(gpu.call, "nvmlDeviceResetApplicationsClocks")

@@ -6,7 +6,7 @@
 A prolog does this before every job. A run of the resource opens NVML three times (observe, apply, observe), because
 any setting of any GPU may refuse the whole plan. ``max`` and ``default`` can refuse nothing, so here each GPU is read,
 planned by the same rules, set and read again in one child process: opening NVML is the expensive part on a real
-node. A GPU without persistence mode is looked at once more after NVML was closed, since its driver may forget then.
+node. A GPU that nothing keeps open is read once more after NVML was closed, since its driver may forget then.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ...facts.nvml.selectors import ALL, matches_any
 from ...facts.nvml.session import CALL_TIMEOUT_SECONDS, Survey, survey
 from ...facts.nvml.status import Status
 from . import record
-from .apply import Ways, apply_one
+from .apply import apply_one
 from .observe import read_gpu
-from .rules import entries, one_gpu
-from .types import Entry, FailedGpu, Gpu, GpuAction, State
-from .wish import SECTION, Clocks, Settings
+from .options import SECTION
+from .plan import one_gpu
+from .settings import CLOCKS, FORGOT_CLOCKS, Ways
+from .types import Decision, Entry, FailedGpu, Gpu, GpuAction, State
 
 
 @frozen
@@ -62,20 +63,19 @@ def run(
 
     :raises NodeError: not root, no driver, a selector that means no GPU. GPUs that fail are in the outcome.
     """
-    settings = Settings(clocks=Clocks(word=word))
     if check_mode:
-        return _run(host, settings, selectors, True, call_timeout_seconds)
+        return _run(host, word, selectors, True, call_timeout_seconds)
     if os.geteuid() != 0:
         raise NodeError("GPU clocks", "only root may change them", "run it as root, or with --check to see the plan")
     with host.lock(SECTION):  # two jobs that start at the same moment take turns
-        return _run(host, settings, selectors, False, call_timeout_seconds)
+        return _run(host, word, selectors, False, call_timeout_seconds)
 
 
-def _run(host: Host, settings: Settings, selectors: Sequence[str], check_mode: bool, timeout: float) -> Outcome:
+def _run(host: Host, word: str, selectors: Sequence[str], check_mode: bool, timeout: float) -> Outcome:
     remembered = State(entries=record.read(host), persistenced=holds_persistence_mode(host))
 
     def visitor(gpu: OpenGpu) -> Iterator[Visited]:
-        yield _visit(host, gpu, settings, selectors, remembered, check_mode)
+        yield _visit(host, gpu, word, selectors, remembered, check_mode)
 
     found: Survey[Visited] = survey(visitor, selectors, timeout, host=host)
     found.require_driver()
@@ -89,9 +89,9 @@ def _run(host: Host, settings: Settings, selectors: Sequence[str], check_mode: b
             kept = [(one.gpu.uuid, remembered.entry(one.gpu.uuid)) for one in done if not one.actions]
             record.write(host, changed + kept)
     failed = _failed(found)
-    loose = [one for one in done if one.actions and one.gpu.persistence is False]
+    loose = [one for one in done if one.actions and one.gpu.loose]
     if loose and not check_mode:
-        failed += _forgotten(host, loose, settings, load, timeout)
+        failed += _forgotten(host, loose, word, load, timeout)
     state = State(
         gpus=tuple(one.gpu for one in done),
         failed=failed,
@@ -121,22 +121,16 @@ def _failed(found: Survey[Visited]) -> Tuple[FailedGpu, ...]:
     )
 
 
-def _forgotten(
-    host: Host, loose: Sequence[Visited], settings: Settings, load: str, timeout: float
-) -> Tuple[FailedGpu, ...]:
+def _forgotten(host: Host, loose: Sequence[Visited], word: str, load: str, timeout: float) -> Tuple[FailedGpu, ...]:
     """Those GPUs that lost their clocks when NVML was closed; the record then claims nothing of them."""
     again: Survey[Gpu] = survey(read_gpu, [one.gpu.uuid for one in loose], timeout, host=host)
     state = State(gpus=tuple(p for v in again.visits for p in v.parts), entries=record.read(host), driver_load=load)
     lost: List[FailedGpu] = []
     withdrawn: List[Tuple[str, Optional[Entry]]] = []
     for gpu in state.gpus:
-        if one_gpu(state, gpu, settings, snap=False).actions:
-            error = NodeError(
-                gpu.label,
-                "the driver forgot its clocks at once, since persistence mode is off and nothing keeps the GPU open",
-                "switch persistence mode on, with the role trainyard.gpu_node.gpu_settings",
-            )
-            lost.append(FailedGpu(gpu.index, gpu.uuid, gpu.pci_address, str(error)))
+        if _decide(state, gpu, word).actions:
+            message = str(NodeError(gpu.label, *FORGOT_CLOCKS))
+            lost.append(FailedGpu(gpu.index, gpu.uuid, gpu.pci_address, message))
             entry = state.entry(gpu.uuid)
             if entry is not None:
                 withdrawn.append((gpu.uuid, replaced(entry, clocks=None)))
@@ -145,16 +139,20 @@ def _forgotten(
     return tuple(lost)
 
 
+def _decide(state: State, gpu: Gpu, word: str) -> Decision:
+    return one_gpu(state, gpu, {CLOCKS.option: word}, snap=False)
+
+
 # In the child process ---------------------------------------------------------------------------------
 
 
 def _visit(
-    host: Host, gpu: OpenGpu, settings: Settings, selectors: Sequence[str], remembered: State, check_mode: bool
+    host: Host, gpu: OpenGpu, word: str, selectors: Sequence[str], remembered: State, check_mode: bool
 ) -> Visited:
     version = gpu.nvml.read("NVML", "nvmlSystemGetDriverVersion").map(_text).value
     state = replaced(remembered, driver_load=record.driver_load(host, version))
     before = next(read_gpu(gpu))
-    decision = one_gpu(state, before, settings, snap=False)
+    decision = _decide(state, before, word)
     actions, notes = tuple(decision.actions), tuple(decision.notes)
     if check_mode or not actions:
         return Visited(before, actions, notes, None)
@@ -162,12 +160,12 @@ def _visit(
     ways: Ways = {}
     for action in actions:
         ways.update(apply_one(gpu, action) or {})
-    dummy, entry = entries(state, before, settings, decision)
+    entry = decision.late
     if entry.clocks is not None and ways:
         entry = replaced(entry, clocks=replaced(entry.clocks, **ways))
     after = next(read_gpu(gpu))
     stated = replaced(state, entries=((after.uuid, entry),))
-    rest = one_gpu(stated, after, settings, snap=False)
+    rest = _decide(stated, after, word)
     if rest.actions:
         raise NodeError(
             after.label,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from ...core import declaration
 from ...core.host import Host
@@ -16,14 +16,9 @@ from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
 from ...facts.nvml.status import Status
 from . import record
+from .options import SECTION
+from .settings import SETTINGS
 from .types import FailedGpu, Gpu, State
-from .wish import SECTION
-
-GRAPHICS, MEMORY = 0, 2  # nvmlClockType_t
-# nvmlComputeMode_t; 1 is of drivers long gone.
-COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
-# Compute capability of the first generation whose graphics and memory clocks can be locked: Volta, Ampere.
-VOLTA, AMPERE = (7, 0), (8, 0)
 
 
 def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = True) -> State:
@@ -71,71 +66,8 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
     if identity.uuid is None or identity.pci_address is None:
         raise NodeError(gpu.name, "it tells no UUID or no PCI address", "look for Xid lines in the kernel log")
 
-    def number(function: str, *arguments: Any) -> Optional[int]:
-        return gpu.read(function, *arguments).map(int).value
-
-    def switch(function: str) -> Optional[bool]:
-        return gpu.read(function).map(bool).value
-
-    ecc: Reading[Tuple[bool, bool]] = gpu.read("nvmlDeviceGetEccMode").map(lambda pair: (bool(pair[0]), bool(pair[1])))
     mig: Reading[bool] = gpu.read("nvmlDeviceGetMigMode").map(lambda pair: bool(pair[0]))
-    power: Reading[Tuple[int, int]] = gpu.read("nvmlDeviceGetPowerManagementLimitConstraints").map(
-        lambda pair: (int(pair[0]), int(pair[1]))
-    )
-    capability: Reading[Tuple[int, int]] = gpu.read("nvmlDeviceGetCudaComputeCapability").map(
-        lambda pair: (int(pair[0]), int(pair[1]))
-    )
-    reasons = gpu.first(("nvmlDeviceGetCurrentClocksEventReasons",), ("nvmlDeviceGetCurrentClocksThrottleReasons",))
-    application = [number("nvmlDeviceGetApplicationsClock", kind) for kind in (GRAPHICS, MEMORY)]
-    yield Gpu(
-        index=identity.index,
-        uuid=identity.uuid,
-        pci_address=identity.pci_address,
-        name=identity.name,
-        persistence=switch("nvmlDeviceGetPersistenceMode"),
-        ecc=None if ecc.value is None else ecc.value[0],
-        ecc_pending=None if ecc.value is None else ecc.value[1],
-        compute_mode=gpu.read("nvmlDeviceGetComputeMode").map(lambda mode: COMPUTE_MODES[int(mode)]).value,
-        mig=mig.value,
-        power_limit_mw=number("nvmlDeviceGetPowerManagementLimit"),
-        power_default_mw=number("nvmlDeviceGetPowerManagementDefaultLimit"),
-        power_min_mw=None if power.value is None else power.value[0],
-        power_max_mw=None if power.value is None else power.value[1],
-        graphics_clock_mhz=number("nvmlDeviceGetClockInfo", GRAPHICS),
-        memory_clock_mhz=number("nvmlDeviceGetClockInfo", MEMORY),
-        max_graphics_clock_mhz=number("nvmlDeviceGetMaxClockInfo", GRAPHICS),
-        max_memory_clock_mhz=number("nvmlDeviceGetMaxClockInfo", MEMORY),
-        application_graphics_mhz=application[0],
-        application_memory_mhz=application[1],
-        default_application_graphics_mhz=number("nvmlDeviceGetDefaultApplicationsClock", GRAPHICS),
-        default_application_memory_mhz=number("nvmlDeviceGetDefaultApplicationsClock", MEMORY),
-        event_reasons=reasons.map(int).value,
-        can_lock_graphics=_offers(gpu, "nvmlDeviceSetGpuLockedClocks") and _since(capability.value, VOLTA),
-        can_lock_memory=_offers(gpu, "nvmlDeviceSetMemoryLockedClocks") and _since(capability.value, AMPERE),
-        can_set_application=_offers(gpu, "nvmlDeviceSetApplicationsClocks") and None not in application,
-        supported_clocks=_supported_clocks(gpu),
-    )
-
-
-def _offers(gpu: OpenGpu, function: str) -> bool:
-    """Whether both the binding and the driver's library have this call (a setter: asking is not calling)."""
-    binding = gpu.nvml.binding
-    return hasattr(binding, function) and hasattr(getattr(binding, "nvmlLib", None), function)
-
-
-def _since(capability: Optional[Tuple[int, int]], first: Tuple[int, int]) -> bool:
-    """Whether a GPU is of this generation or a later one; one that does not tell is tried."""
-    return capability is None or capability >= first
-
-
-def _supported_clocks(gpu: OpenGpu) -> Tuple[Tuple[int, Tuple[int, ...]], ...]:
-    memories: Reading[List[int]] = gpu.read("nvmlDeviceGetSupportedMemoryClocks").map(
-        lambda values: [int(v) for v in values]
-    )
-    table = []
-    for memory in sorted(set(memories.value or ()), reverse=True):
-        graphics: Reading[List[int]] = gpu.read("nvmlDeviceGetSupportedGraphicsClocks", memory).map(
-            lambda values: [int(v) for v in values]
-        )
-        table.append((memory, tuple(sorted(set(graphics.value or ()), reverse=True))))
-    return tuple(table)
+    values: Dict[str, Any] = {}
+    for setting in SETTINGS:
+        values.update(setting.read(gpu))
+    yield Gpu(identity.index, identity.uuid, identity.pci_address, identity.name, mig=mig.value, **values)

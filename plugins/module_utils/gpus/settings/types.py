@@ -1,14 +1,14 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is read of the GPUs, what is remembered of them, and the steps that change them."""
+"""What is read of the GPUs, what is remembered of them, the decision about one GPU, and the steps that change them."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
-from ...core.resource import Action
+from ...core.resource import Action, Refusal
 
 RECORD_PATH = "/var/lib/gpu_node/gpu_settings.json"
 
@@ -19,6 +19,7 @@ FIXED = "fixed"  # the GPU has this one memory clock and no other
 UNSUPPORTED = "unsupported"  # the driver knows no way on this GPU
 UNTOUCHED = "untouched"  # nobody asked
 DEFAULT = "default"  # locks were lifted
+_APPLICATION = ("application_graphics_mhz", "application_memory_mhz")
 
 
 @frozen
@@ -58,6 +59,11 @@ class Gpu:
     def label(self) -> str:
         return "GPU {0} ({1})".format(self.index, self.pci_address)
 
+    @property
+    def loose(self) -> bool:
+        """Whether the driver forgets its settings when its last user leaves."""
+        return self.persistence is False
+
 
 @frozen
 class FailedGpu:
@@ -67,6 +73,10 @@ class FailedGpu:
     uuid: Optional[str]
     pci_address: Optional[str]
     message: str
+
+    @property
+    def nameless(self) -> bool:
+        return self.index is None and self.uuid is None and self.pci_address is None
 
 
 @frozen
@@ -112,6 +122,64 @@ class State:
     def entry(self, uuid: str) -> Optional[Entry]:
         return dict(self.entries).get(uuid)
 
+    def known(self, gpu: Gpu) -> Known:
+        entry = self.entry(gpu.uuid)
+        current = entry if entry is not None and entry.driver_load == self.driver_load else None
+        held = current is not None and current.persistence
+        claim = None if current is None or (held and gpu.loose) else current.clocks
+        label = gpu.label
+        return Known(gpu, label, (label, gpu.uuid, gpu.index), entry, current, held, claim, self.persistenced)
+
+
+@frozen
+class Known:
+    """One GPU and what is remembered of it. ``names``: those in each :class:`GpuAction`. ``entry``: what is remembered
+    under whatever load of the driver; ``current``: under this one.
+
+    ``held``: persistence mode held the driver then. ``claim``: its clocks, as far as they still count as set: nothing
+    released the driver since.
+    """
+
+    gpu: Gpu
+    label: str
+    names: Tuple[str, str, int]
+    entry: Optional[Entry]
+    current: Optional[Entry]
+    held: bool
+    claim: Optional[ClockClaim]
+    persistenced: bool
+
+
+class Decision:
+    """What is to be done to one GPU. Each setting adds to it (:mod:`.settings`)."""
+
+    # What the record says while the steps run, and afterwards.
+    early: Entry
+    late: Entry
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.actions: List[GpuAction] = []
+        self.refusals: List[Refusal] = []
+        self.notes: List[str] = []
+        self.unsupported: List[Dict[str, Any]] = []
+        self.pending: List[Dict[str, Any]] = []
+        # Of the record afterwards: names of settings, the clocks, whether persistence mode holds the driver.
+        self.changed: List[str] = []
+        self.claim = known.claim
+        self.held = known.gpu.persistence is True
+        self.ecc_before = None if known.entry is None else known.entry.ecc_before
+        # Whether the record may state the clocks while the steps run.
+        self.keeps_claim = True
+
+    def cannot(self, known: Known, setting: str, reason: str, explicit: bool = False) -> None:
+        """A GPU without this ability: a refusal where a value was asked for as such, else a reported fact."""
+        if explicit:
+            self.refusals.append(Refusal(known.label, reason, "leave {0} out for this GPU".format(setting)))
+            return
+        self.unsupported.append({"gpu": known.label, "uuid": known.gpu.uuid, "setting": setting, "reason": reason})
+        self.notes.append("{0}: {1} is left alone, since {2}".format(known.label, setting, reason))
+
 
 # Actions ----------------------------------------------------------------------------------------------
 
@@ -124,10 +192,18 @@ class GpuAction(Action):
     uuid: str
     index: int
 
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        """The fields of the GPU that this step changes, for the diff of check mode. That a driver refuses a lock is not
+        foreseen."""
+        return {}
+
 
 @frozen
 class SetPersistence(GpuAction):
     enabled: bool
+
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        return {"persistence": self.enabled}
 
     def describe(self) -> str:
         return "{0}: switch persistence mode {1}".format(self.gpu, "on" if self.enabled else "off")
@@ -137,6 +213,9 @@ class SetPersistence(GpuAction):
 class SetEcc(GpuAction):
     enabled: bool
 
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        return {"ecc_pending": self.enabled}
+
     def describe(self) -> str:
         return "{0}: switch ECC {1} from the next reset or reboot on".format(self.gpu, "on" if self.enabled else "off")
 
@@ -145,6 +224,9 @@ class SetEcc(GpuAction):
 class SetPowerLimit(GpuAction):
     limit_mw: int
 
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        return {"power_limit_mw": self.limit_mw}
+
     def describe(self) -> str:
         return "{0}: set the power limit to {1:g} W".format(self.gpu, self.limit_mw / 1000.0)
 
@@ -152,6 +234,9 @@ class SetPowerLimit(GpuAction):
 @frozen
 class SetComputeMode(GpuAction):
     mode: str
+
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        return {"compute_mode": self.mode}
 
     def describe(self) -> str:
         return "{0}: set the compute mode to {1}".format(self.gpu, self.mode)
@@ -172,6 +257,10 @@ class SetClocks(GpuAction):
     application_memory_mhz: Optional[int]
     required: bool
 
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        by_application = APPLICATION in (self.graphics_way, self.memory_way)
+        return {name: getattr(self, name) for name in _APPLICATION} if by_application else {}
+
     def describe(self) -> str:
         parts = []
         for name, mhz, way in (
@@ -191,6 +280,9 @@ class ResetClocks(GpuAction):
     graphics_lock: bool
     memory_lock: bool
     application: bool
+
+    def after(self, gpu: Gpu) -> Dict[str, Any]:
+        return {name: getattr(gpu, "default_" + name) for name in _APPLICATION} if self.application else {}
 
     def describe(self) -> str:
         return "{0}: return the clocks to the driver's default".format(self.gpu)

@@ -112,7 +112,7 @@ def _against_limit(reading: Reading, name: str, value: float, expected: Expected
         # The limit of a product knows nothing of clocks and power that this node declares, so it warns at the most; a
         # limit of the profile or of the settings is meant for this node.
         if threshold is not None:
-            from ...gpus.settings.wish import SECTION, makes_slower
+            from ...gpus.settings.options import SECTION, makes_slower
 
             if makes_slower(expected.declared.get(SECTION)):
                 threshold = replaced(threshold, fail=None)

@@ -8,11 +8,10 @@ A GPU with a fault is told once, by ``gpu_lost``; a driver that does not answer 
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from ...facts.gpu_info import GpuInformation, Information
 from ...facts.nvml import call
-from ...facts.nvml.selectors import matches
 from ...facts.nvml.status import Status
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -148,16 +147,15 @@ def _unread(gpu: GpuInformation, paths: List[str]) -> Finding:
 
 
 def declared(gpu: GpuInformation, expected: Expected, name: str) -> Optional[Any]:
-    """What section gpu_settings of the declaration has for this GPU; its own override comes before what holds for all.
-    None: nothing."""
-    section: Mapping[str, Any] = expected.declared.get("gpu_settings", {})
-    selectors = section.get("gpus")
-    meant = selectors is None or any(matches(gpu.identity, str(selector)) for selector in selectors)
-    answer = section.get(name) if meant else None
-    for override in section.get("overrides") or ():
-        if override.get(name) is not None and matches(gpu.identity, str(override.get("gpu"))):
-            answer = override[name]
-    return answer
+    """What section gpu_settings of the declaration has for this GPU. None: nothing."""
+    section = expected.declared.get("gpu_settings")
+    if section is None:
+        return None
+    # Not at the top: most checks do not come here, and those before a job would pay for the import.
+    from ...core.options import of_section
+    from ...gpus.settings.options import Settings, asked_of
+
+    return asked_of(of_section(Settings, section), gpu.identity, name)
 
 
 def over(expected: Expected, figure: str, value: Optional[float]) -> Tuple[Outcome, Optional[float]]:

@@ -45,19 +45,20 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     if declared is None:
         return "no settings of GPUs were declared for this node"
     # Not at the top: a check before each job does not come here, and would pay for the import.
+    from ...core.options import of_section
     from ...gpus.settings.observe import observe
+    from ...gpus.settings.options import Settings
     from ...gpus.settings.plan import decide
     from ...gpus.settings.types import GpuAction, SetEcc
-    from ...gpus.settings.wish import Wish
 
-    wish = Wish.from_section(declared)
+    settings = of_section(Settings, declared)
     try:
         state = observe(evidence.host, _CALL_SECONDS, with_declaration=False)
     except NodeError:
         return NOT_OPENED
     if state.absent is not None:
         return NO_GPU
-    plan = decide(state, wish).plan
+    plan = decide(state, settings).plan
     addresses = {gpu.uuid: gpu.pci_address for gpu in state.gpus}
     steps: Dict[Tuple[str, str], List[str]] = {}
     for action in plan.actions:

@@ -8,30 +8,19 @@ The other GPUs of the node are not touched. Whatever goes wrong here is told and
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Sequence, Tuple
 
 from ...core.host import Host
+from ...core.options import of, of_section
 from ...facts.nvml.identity import Identity
-from ...facts.nvml.selectors import matches
-from ...gpus.settings.wish import Clocks, Settings, Wish
+from ...gpus.settings.clocks import on_gpu
+from ...gpus.settings.options import SECTION, Clocks, Settings, asked_of
 from ...slurm.gpus import CALL_TIMEOUT_SECONDS, asked, identities
 
-SECTION = "gpu_settings"
-MAXIMUM, DEFAULT = Clocks(word="max"), Clocks(word="default")
 
-
-def declared_clocks(section: Optional[Mapping[str, Any]], gpu: Identity) -> Clocks:
-    """What was declared for this GPU, which a job has had as a whole; the driver's default where nothing was. Pure.
-
-    :raises NodeError: the declaration is not what we write.
-    """
-    if section is None:
-        return DEFAULT
-    wish = Wish.from_section(section)
-    if wish.gpus is not None and not any(matches(gpu, one) for one in wish.gpus):
-        return DEFAULT
-    settings = next((one.settings for one in wish.overrides if matches(gpu, one.gpu)), Settings())
-    return (settings.over(wish.settings).clocks or DEFAULT).of(mig=False)
+def declared_clocks(settings: Settings, gpu: Identity) -> Clocks:
+    """What was declared for this GPU, which a job has had as a whole; the driver's default where nothing was. Pure."""
+    return on_gpu(asked_of(settings, gpu, "clocks") or "default", mig=False)
 
 
 def raise_to_maximum(host: Host, gpus: Sequence[str]) -> List[str]:
@@ -42,20 +31,27 @@ def raise_to_maximum(host: Host, gpus: Sequence[str]) -> List[str]:
     return _word(host, "max", gpus) if gpus else []
 
 
-def return_to_declared(host: Host, gpus: Sequence[str], section: Optional[Mapping[str, Any]]) -> List[str]:
+def return_to_declared(host: Host, gpus: Sequence[str], declared: Mapping[str, Any]) -> List[str]:
+    section = declared.get(SECTION)
     # Only a declaration that tells GPUs apart wants all their names.
     apart = section is not None and ("gpus" in section or "overrides" in section)
     known = (identities(host) or asked(host)) if apart else ()
-    wishes: Dict[Clocks, List[str]] = {}
-    for one in gpus:
+    settings = of_section(Settings, section)
+    wanted: List[Tuple[Clocks, List[str]]] = []
+    for one in sorted(gpus):
         named = next((gpu for gpu in known if gpu.pci_address == one), Identity(-1, pci_address=one))
-        wishes.setdefault(declared_clocks(section, named), []).append(one)
-    told: List[str] = []
-    for clocks, some in sorted(wishes.items(), key=lambda pair: pair[1]):
-        if clocks.word is not None:
-            told += _word(host, clocks.word, some)
+        clocks = declared_clocks(settings, named)
+        same = next((some for other, some in wanted if other == clocks), None)
+        if same is None:
+            wanted.append((clocks, [one]))
         else:
-            told += _exact(host, clocks, some, bool((section or {}).get("snap")))
+            same.append(one)
+    told: List[str] = []
+    for clocks, some in wanted:
+        if isinstance(clocks, str):
+            told += _word(host, clocks, some)
+        else:
+            told += _exact(host, clocks, some, settings.snap)
     return told
 
 
@@ -70,6 +66,6 @@ def _word(host: Host, word: str, chosen: Sequence[str]) -> List[str]:
 def _exact(host: Host, clocks: Clocks, chosen: Sequence[str], snap: bool) -> List[str]:
     from ...gpus.settings.run import set_gpus
 
-    settings = Settings(clocks=clocks)
-    set_gpus(host, Wish(settings, tuple(chosen), snap=snap, call_timeout_seconds=CALL_TIMEOUT_SECONDS))
+    asked_for = {"clocks": clocks, "gpus": list(chosen), "snap": snap, "call_timeout_seconds": CALL_TIMEOUT_SECONDS}
+    set_gpus(host, of(Settings, asked_for))
     return []

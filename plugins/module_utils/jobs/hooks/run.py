@@ -225,7 +225,7 @@ def _return_clocks(hook: Hook, over: Tuple[Running, ...]) -> None:
         free = jobs.unshared(gpus, jobs.running(hook.host))
         if free:
             hook.report.returned = free
-            for text in clocks.return_to_declared(hook.host, free, hook.section(clocks.SECTION)):
+            for text in clocks.return_to_declared(hook.host, free, hook.declared):
                 hook.tell(text)
 
 

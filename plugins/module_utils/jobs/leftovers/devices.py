@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...core.host import Host
+from ...core.options import of_section
 from ...core.resource import NodeError, printable
 from ...facts.nvml.identity import Identity
 from ...facts.nvml.selectors import ALL
 from ...gpus.settings import record
 from ...gpus.settings.observe import observe
-from ...gpus.settings.rules import live_claim
+from ...gpus.settings.options import SECTION, Clocks, Settings
 from ...gpus.settings.types import DEFAULT, ClockClaim, Entry
-from ...gpus.settings.wish import SECTION, Clocks
 from ...slurm import holding
 from ...slurm import processes as on_gpus
 from ...slurm.gpus import CALL_TIMEOUT_SECONDS
@@ -31,12 +31,12 @@ Found = Tuple[List[Leftover], List[str]]
 
 def stale(claim: ClockClaim, declared: Clocks) -> bool:
     """Whether the clocks are held otherwise than they were declared; a maximum that was declared is none. Pure."""
-    if declared.word == "max":
+    if declared == "max":
         return False
-    if declared.word == "default":
+    if isinstance(declared, str):
         return claim.graphics_way != DEFAULT or claim.memory_way != DEFAULT
-    pairs = ((declared.graphics_mhz, claim.graphics_mhz), (declared.memory_mhz, claim.memory_mhz))
-    return any(wanted is not None and held is not None and wanted != held for wanted, held in pairs)
+    held = {name: getattr(claim, name) for name in declared}
+    return any(held[name] is not None and held[name] != mhz for name, mhz in declared.items())
 
 
 def clocks(host: Host, declared: Mapping[str, Any]) -> Found:
@@ -58,11 +58,12 @@ def held_clocks(host: Host, declared: Mapping[str, Any]) -> Dict[str, Tuple[str,
     if not any(entry.clocks for entry in before.values()):
         return {}
     state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
+    settings = of_section(Settings, declared.get(SECTION))
     held = {}
     for gpu in state.gpus:
-        claim = live_claim(state, gpu)
+        claim = state.known(gpu).claim
         one = Identity(gpu.index, gpu.uuid, gpu.pci_address)
-        if claim is not None and stale(claim, declared_clocks(declared.get(SECTION), one)) and gpu.uuid in before:
+        if claim is not None and stale(claim, declared_clocks(settings, one)) and gpu.uuid in before:
             held[gpu.pci_address] = (gpu.uuid, before[gpu.uuid])
     return held
 
@@ -76,12 +77,12 @@ def in_jobs(host: Host, gpus: Iterable[str]) -> Dict[str, Optional[bool]]:
     return {one: True if one in taken else None if unknown else False for one in wanted}
 
 
-def return_clocks(host: Host, gpu: str, before: Tuple[str, Entry], section: Any) -> Optional[str]:
+def return_clocks(host: Host, gpu: str, before: Tuple[str, Entry], declared: Mapping[str, Any]) -> Optional[str]:
     """What went wrong, in sentences; None: a job has the GPU, or its clocks were set by others since ``before``."""
     if in_jobs(host, [gpu])[gpu] is not False or before not in record.read(host):
         return None
     try:
-        return "; ".join(return_to_declared(host, [gpu], section))
+        return "; ".join(return_to_declared(host, [gpu], declared))
     except NodeError as error:
         return str(error)
 

@@ -20,7 +20,6 @@ from ...core.child import ChildDied, collect
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...gpus.settings.wish import SECTION as GPU_SETTINGS
 from ...slurm import jobs as notes
 from ...slurm import on_node
 from ...slurm.running import has_cgroup
@@ -207,7 +206,7 @@ def _clocks(host: Host, chosen: Sequence[Leftover]) -> List[Done]:
         try:
             # As the hooks: no prolog raises clocks meanwhile. It waits for one GPU at most.
             with host.lock("jobs", _USER_SECONDS), _prompt():
-                told = devices.return_clocks(host, one.what, still[one.what], declared.get(GPU_SETTINGS))
+                told = devices.return_clocks(host, one.what, still[one.what], declared)
         except NodeError as error:
             told = str(error)
         done.append(Done(one, CHANGED if told is None else told))

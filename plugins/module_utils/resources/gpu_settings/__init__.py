@@ -7,60 +7,50 @@ For front ends, beside the record of the resource:
 
 - ``converge_declared(host, check_mode)`` brings the GPUs to the declared section; None when there is none.
 
-The knowledge is in ``gpus/settings``: ``options`` make a ``wish`` once the node was seen, and ``plan`` decides, GPU by
-GPU (``rules``, ``clocks``, ``select``, ``undo``); ``whole`` adds the persistence daemon and the boot unit. ``apply``
-sets all GPUs in one session; one that does not answer fails the run only after the others were set (``report``).
-
-How the clocks are held: locked clocks where the GPU has them (graphics since Volta, memory since Ampere),
-application clocks otherwise. The driver cannot tell which locks are on, so /var/lib/gpu_node/gpu_settings.json
-remembers them. What it says counts only while
-
-- the boot and the load of the driver are the same (boot id, inode of /sys/module/nvidia, driver version),
-- persistence mode, if it was on then, is still on, and
-- the clock readings do not contradict it (above the lock; or below it without a reason, where the lock did
-  show in the readings when it was set).
+The knowledge is in ``gpus/settings``: ``options`` say what is asked for, ``settings`` is the table of the settings, and
+``plan`` decides, GPU by GPU; here, ``plan`` adds the persistence daemon and the boot unit. ``apply`` sets all GPUs in
+one session; one that does not answer fails the run only after the others were set (``report``).
 """
 
 from __future__ import annotations
 
-import collections
 import json
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple
 
 from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
+from ...core.options import of_section
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
 from ...core.systemd import boot_unit
 from ...gpus.settings import apply, report
-from ...gpus.settings.predict import predict
+from ...gpus.settings.options import SECTION, Settings
+from ...gpus.settings.plan import predict
 from ...gpus.settings.run import set_gpus
 from ...gpus.settings.types import Forget, GpuAction, Remember, State
-from ...gpus.settings.wish import SECTION, Wish
 from . import persistenced
 from .options import Desired
 from .persistenced import StartPersistenced
-from .whole import Found, look, plan, unit_of, wish_of
+from .plan import Found, look, plan, settings_of, unit_of
 
-__all__ = ["RESOURCE", "Desired", "Found", "State", "Wish", "converge_declared"]
-Asked = Union[Desired, Wish]
-
-
-def _together(host: Host, actions: Tuple[Action, ...], asked: Asked) -> Optional[NodeError]:
-    return apply.set_gpus(host, actions, asked.call_timeout_seconds)
+__all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared"]
 
 
-def _predicted(found: Found, actions: Tuple[Action, ...], dummy: Asked) -> Found:
+def _together(host: Host, actions: Tuple[Action, ...], desired: Desired) -> Optional[NodeError]:
+    return apply.set_gpus(host, actions, desired.call_timeout_seconds)
+
+
+def _predicted(found: Found, actions: Tuple[Action, ...], dummy: Desired) -> Found:
     return replaced(found, gpus=predict(found.gpus, actions))
 
 
-def _ending(found: Found, rest: Plan, asked: Asked, failed: Optional[NodeError]) -> str:
-    return report.ending(found.gpus, rest, wish_of(found, asked), failed)
+def _ending(found: Found, rest: Plan, desired: Desired, failed: Optional[NodeError]) -> str:
+    return report.ending(found.gpus, rest, settings_of(found, desired), failed)
 
 
-def _facts(outcome: Outcome[Found], asked: Asked) -> Dict[str, Any]:
+def _facts(outcome: Outcome[Found], desired: Desired) -> Dict[str, Any]:
     gpus = Outcome(outcome.before.gpus, outcome.after.gpus, outcome.plan, outcome.changed)
-    return report.details(gpus, wish_of(outcome.before, asked))
+    return report.details(gpus, settings_of(outcome.before, desired))
 
 
 def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
@@ -70,35 +60,10 @@ def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
     return gpus + boot_unit.text(outcome.before.unit, unit_of(desired), steps)
 
 
-def _line(result: Mapping[str, Any]) -> str:
-    if result.get("skipped_reason"):
-        return "none: {0}".format(result["skipped_reason"])
-    gpus = result.get("gpus") or []
-    if not gpus:
-        return "none answers"
-    kinds = collections.Counter((gpu.get("name"), _clocks(gpu), gpu.get("persistence")) for gpu in gpus)
-    return "; ".join(
-        "{0} x {1}, {2}, persistence {3}".format(
-            count, name, clocks, {True: "on", False: "off"}.get(persistence, "unknown")
-        )
-        for (name, clocks, persistence), count in kinds.items()
-    )
-
-
-def _clocks(gpu: Dict[str, Any]) -> str:
-    clocks = gpu.get("clocks") or {}
-    parts = [
-        "{0} {1} MHz {2}".format(name, clocks[name + "_mhz"], clocks[name + "_way"])
-        for name in ("graphics", "memory")
-        if clocks.get(name + "_mhz") and clocks.get(name + "_way") in ("locked", "application")
-    ]
-    return ", ".join(parts) or "clocks are the driver's own"
-
-
 def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[State]]:
     """What the boot unit runs: the GPUs alone."""
     section = declaration.read(host).get(SECTION)
-    return None if section is None else set_gpus(host, Wish.from_section(section), check_mode)
+    return None if section is None else set_gpus(host, of_section(Settings, section), check_mode)
 
 
 RESOURCE = Resource(
@@ -114,6 +79,6 @@ RESOURCE = Resource(
     together=Together((GpuAction, Remember, Forget), _together),
     predict=_predicted,
     ending=_ending,
-    line=Line("GPUs", _line, foresees=True, always=True),
+    line=Line("GPUs", report.summary, foresees=True, always=True),
     at_boot=converge_declared,
 )

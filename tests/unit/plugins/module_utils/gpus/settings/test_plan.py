@@ -11,10 +11,9 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings import types as t
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.plan import decide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.predict import predict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.plan import decide, predict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.report import diff_text
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.drive import wish_of
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.drive import settings_of
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.pure import (
     LOAD,
     Driver,
@@ -29,7 +28,7 @@ def plan(state, wanted):
 
 
 def wish(**options):
-    return wish_of(options)
+    return settings_of(options)
 
 
 def kinds(found):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.selectors import identity_of, matches_any
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings import types as t
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.plan import decide
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.select import matches
 from ansible_collections.trainyard.gpu_node.tests.unit.examples import examples
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.drive import wish_of
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.drive import settings_of
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.pure import (
     LOAD,
     Driver,
@@ -151,7 +151,7 @@ def wishes(draw):
     if draw(st.integers(0, 4)) == 0:
         options.pop("gpus", None)
         options["undo"] = True
-    return wish_of(options)
+    return settings_of(options)
 
 
 @examples(250)
@@ -179,13 +179,13 @@ def test_a_plan_applied_leaves_nothing_to_plan(state, wish, refuses):
 @examples(150)
 @given(states(), wishes())
 def test_only_selected_gpus_are_set(state, wish):
-    if wish.undo:
+    if not wish.present:
         return
     by_uuid = {gpu.uuid: gpu for gpu in state.gpus}
     for action in plan(state, wish).actions:
         if isinstance(action, t.GpuAction):
             gpu = by_uuid[action.uuid]
-            assert wish.gpus is None or any(matches(one, gpu.index, gpu.uuid, gpu.pci_address) for one in wish.gpus)
+            assert matches_any(identity_of(gpu), wish.gpus)
 
 
 @examples(250)
@@ -236,7 +236,7 @@ def test_a_crash_between_any_two_steps_never_leaves_clocks_stated_that_are_not_s
 def test_undo_leaves_no_record_and_ends_what_was_begun(state, wish):
     driver = Driver()
     after = driver.run(state, plan(state, wish).actions)
-    undo = wish_of({"undo": True})
+    undo = settings_of({"undo": True})
     last = driver.run(after, plan(after, undo).actions)
     silent = bool(state.failed)
     assert silent or last.entries == ()

@@ -12,9 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.selectors import slurm_gpus
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.options import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.hooks import clocks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import (
     drain,
@@ -394,7 +396,8 @@ def test_what_a_device_cgroup_allows(text, expected):
         ({"clocks": "max", "gpus": ["0001:00:00.0"]}, "max"),
         ({"clocks": "max", "overrides": [{"gpu": "GPU-a", "clocks": "default"}]}, "default"),
         ({"clocks": "max", "overrides": [{"gpu": "0", "persistence": True}]}, "max"),
+        ({"clocks": "fast", "persistence": True}, "default"),
     ],
 )
 def test_after_a_job_comes_what_was_declared_for_the_gpu(section, expected):
-    assert clocks.declared_clocks(section, CROSSED[0]).word == expected
+    assert clocks.declared_clocks(of_section(Settings, section), CROSSED[0]) == expected

@@ -586,8 +586,9 @@ class Gpus:
         self.host, self.returned, self.locked, self.nice = node.host, [], [], []
         self.record = {"GPU-1": HELD, "GPU-2": HELD}
         gpus = [SimpleNamespace(index=at, uuid="GPU-%d" % at, pci_address="0001:0%d:00.0" % at) for at in (1, 2)]
-        monkeypatch.setattr(devices, "observe", lambda *given, **more: self._asked() or SimpleNamespace(gpus=gpus))
-        monkeypatch.setattr(devices, "live_claim", lambda state, gpu: self.record[gpu.uuid].clocks)
+        state = SimpleNamespace(gpus=gpus, known=lambda gpu: SimpleNamespace(claim=self.claim(gpu)))
+        self.claim = lambda gpu: self.record[gpu.uuid].clocks
+        monkeypatch.setattr(devices, "observe", lambda *given, **more: self._asked() or state)
         monkeypatch.setattr(devices.record, "read", lambda host: tuple(sorted(self.record.items())))
         monkeypatch.setattr(devices, "return_to_declared", self._return)
         self.meanwhile = lambda: None
@@ -628,7 +629,7 @@ def test_what_holds_a_lock_of_hooks_is_not_nice(gpus, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["a job", "clocks by hand"])
-def test_clocks_that_others_set_after_the_look_stay(gpus, monkeypatch, what):
+def test_clocks_that_others_set_after_the_look_stay(gpus, what, monkeypatch):
     monkeypatch.setattr(removing, "_TURN_SECONDS", 0.0)
     asked = gpus._asked
 
@@ -642,7 +643,7 @@ def test_clocks_that_others_set_after_the_look_stay(gpus, monkeypatch, what):
 
     gpus._asked = then
     if what == "clocks by hand":  # told before they change
-        monkeypatch.setattr(devices, "live_claim", lambda state, gpu: HELD.clocks)
+        gpus.claim = lambda gpu: HELD.clocks
     assert gpus.remove() == [removing.CHANGED, ""] and gpus.returned == ["0001:02:00.0"]
 
 
@@ -650,7 +651,7 @@ def test_clocks_stay_where_a_job_has_nobody_knows_which_gpus(gpus, monkeypatch):
     address = "0001:01:00.0"
     held = devices.held_clocks(gpus.host, {})[address]
     monkeypatch.setattr(devices.holding, "look", lambda host: [SimpleNamespace(gpus=None)])
-    assert devices.return_clocks(gpus.host, address, held, None) is None and gpus.returned == []
+    assert devices.return_clocks(gpus.host, address, held, {}) is None and gpus.returned == []
 
 
 def test_a_hook_that_keeps_its_lock_is_told_of_each_gpu(gpus, monkeypatch):

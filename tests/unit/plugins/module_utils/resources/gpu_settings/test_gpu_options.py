@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of gpu_settings: what is refused in which words, and what wish they make."""
+"""The options of gpu_settings: what is refused in which words, and what settings they make."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec, of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.wish import (
-    Clocks,
-    Override,
-    PowerLimit,
-    Settings,
-    Wish,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.options import Override
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import Desired
 
 WRONG = [
@@ -46,8 +40,8 @@ def test_a_wrong_option_ends_in_one_sentence_that_names_it(given, words):
 
 def test_what_is_undone_does_not_fail_for_a_setting():
     given = {"state": "default", "clocks": "fast", "gpus": ["all", "7"], "overrides": [{}], "power_limit_watts": []}
-    wish = of(Desired, given).wish(False)
-    assert wish.undo and wish.gpus is None and not wish.overrides
+    settings = of(Desired, given).settings(False)
+    assert not settings.present and settings.gpus == ("all",) and not settings.overrides
     with pytest.raises(NodeError, match="option call_timeout_seconds"):
         of(Desired, {"state": "default", "call_timeout_seconds": 0})
 
@@ -55,20 +49,20 @@ def test_what_is_undone_does_not_fail_for_a_setting():
 @pytest.mark.parametrize(
     "clocks, raised, wanted",
     [
-        (None, False, Clocks("max")),
-        ("auto", False, Clocks("max")),
-        ("auto", True, Clocks("between_jobs")),
+        (None, False, "max"),
+        ("auto", False, "max"),
+        ("auto", True, "between_jobs"),
         ("leave", True, None),
-        ("max", True, Clocks("max")),
-        ("default", False, Clocks("default")),
-        ({"graphics_mhz": "1410"}, True, Clocks(graphics_mhz=1410)),
+        ("max", True, "max"),
+        ("default", False, "default"),
+        ({"graphics_mhz": "1410"}, True, {"graphics_mhz": 1410}),
     ],
 )
 def test_the_clocks_that_are_wanted(clocks, raised, wanted):
-    assert of(Desired, {"clocks": clocks}).wish(raised).settings.clocks == wanted
+    assert of(Desired, {"clocks": clocks}).settings(raised).clocks == wanted
 
 
-def test_all_options_become_the_wish():
+def test_all_options_become_the_settings():
     given = {
         "persistence": False,
         "clocks": "default",
@@ -82,10 +76,14 @@ def test_all_options_become_the_wish():
         "require_gpus": True,
         "call_timeout_seconds": 3,
     }
-    assert of(Desired, given).wish(False) == Wish(
-        settings=Settings(False, Clocks("default"), PowerLimit(milliwatts=300000), True, "prohibited"),
+    assert of(Desired, given).settings(False) == Desired(
+        persistence=False,
+        clocks="default",
+        power_limit_watts=300.0,
+        ecc=True,
+        compute_mode="prohibited",
         gpus=("0", "1"),
-        overrides=(Override("1", Settings(clocks=Clocks("max"))),),
+        overrides=(Override("1", clocks="max"),),
         snap=True,
         declare=False,
         require_gpus=True,

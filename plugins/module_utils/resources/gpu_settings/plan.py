@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Tuple, Union
+from typing import Tuple
 
 from ...core import declaration
 from ...core.frozen import frozen
@@ -14,14 +14,14 @@ from ...core.resource import Action, Plan
 from ...core.systemd import boot_unit
 from ...core.systemd.boot_unit import BootUnit
 from ...gpus.settings.observe import observe
+from ...gpus.settings.options import AUTO, SECTION
 from ...gpus.settings.plan import decide
 from ...gpus.settings.types import State
-from ...gpus.settings.wish import SECTION, Wish
 from ...slurm import hooks_conf
 from ...slurm.hooks_conf import Raising
 from ...slurm.types import SECTION as HOOKS
 from . import persistenced
-from .options import AUTO, Desired
+from .options import Desired
 from .persistenced import Daemon, StartPersistenced
 
 _AHEAD = (
@@ -60,17 +60,18 @@ def look(host: Host, desired: Desired) -> Found:
     )
 
 
-def wish_of(found: Found, desired: Union[Desired, Wish]) -> Wish:
-    return desired if isinstance(desired, Wish) else desired.wish(found.raising.clocks)
+def settings_of(found: Found, desired: Desired) -> Desired:
+    return desired.settings(found.raising.clocks)
 
 
 def plan(found: Found, desired: Desired) -> Plan:
     """The unit goes before the settings are undone."""
-    gpus = plan_of_gpus(found, desired)
     wanted = desired.present and desired.boot_unit
+    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
+    daemon = _daemon(found) if desired.wants_daemon else ()
+    gpus = decide(found.gpus, settings_of(found, desired)).plan
     if wanted and gpus.skipped:
         return gpus  # nothing was declared that it could set again
-    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
     refusals, notes = gpus.refusals + unit.refusals, gpus.notes + unit.notes
     if refusals:
         return Plan(refusals=refusals, notes=notes)
@@ -80,18 +81,11 @@ def plan(found: Found, desired: Desired) -> Plan:
         return Plan(unit.actions + gpus.actions, notes=notes, skipped=gpus.skipped)
     if desired.clocks == AUTO and found.raising == Raising(None, True):
         notes += (_AHEAD,)
-    return Plan(_daemon(found, desired) + gpus.actions + unit.actions, notes=notes, skipped=gpus.skipped)
+    return Plan(daemon + gpus.actions + unit.actions, notes=notes, skipped=gpus.skipped)
 
 
-def plan_of_gpus(found: Found, desired: Union[Desired, Wish]) -> Plan:
-    """What the unit itself runs, and whoever has a wish."""
-    return decide(found.gpus, wish_of(found, desired)).plan
-
-
-def _daemon(found: Found, desired: Desired) -> Tuple[Action, ...]:
+def _daemon(found: Found) -> Tuple[Action, ...]:
     daemon = found.daemon
-    if found.gpus.absent or not (desired.persistenced and desired.persistence and daemon.installed):
-        return ()
-    if daemon.enabled and daemon.active:
+    if found.gpus.absent or not daemon.installed or (daemon.enabled and daemon.active):
         return ()
     return (StartPersistenced(not daemon.enabled, not daemon.active),)

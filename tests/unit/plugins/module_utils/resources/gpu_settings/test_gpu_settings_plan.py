@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_s
     Daemon,
     StartPersistenced,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.whole import plan, unit_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.plan import plan, unit_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Raising
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.gpus.settings.pure import (
     LOAD,

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every wrong argument ends in one sentence that names the option; what is declared comes back the same."""
+"""Every wrong argument ends in one sentence that names the option; what is declared comes back the same, and a damaged
+section stops nothing that reads it."""
 
 from __future__ import annotations
 
@@ -11,8 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import given as given_options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import invalid, of, of_section
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.wish import Clocks, Wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.options import (
+    Settings,
+    makes_slower,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,23 +40,23 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.w
         ({"compute_mode": "shared"}, ["option compute_mode", "default, exclusive_process, prohibited"]),
         ({"gpus": []}, ["option gpus", "empty"]),
         ({"gpus": ["all", "0"]}, ["option gpus", "all alone"]),
-        ({"gpus": [True]}, ["option gpus", "index, a UUID or a PCI address"]),
+        ({"gpus": [True]}, ["option gpus", "it is true and no text"]),
         ({"gpus": [" "]}, ["option gpus", "index, a UUID or a PCI address"]),
-        ({"overrides": {"gpu": 0}}, ["option overrides", "list of mappings"]),
+        ({"overrides": {"gpu": 0}}, ["option overrides", "no list"]),
         ({"overrides": [7]}, ["option overrides[0]", "mapping"]),
         ({"overrides": [{"clocks": "max"}]}, ["option overrides[0].gpu", "missing"]),
         ({"overrides": [{"gpu": 0}, {"gpu": 1, "clocks": "fast"}]}, ["option overrides[1].clocks", "'fast'"]),
         ({"overrides": [{"gpu": 0, "clocks": "between_jobs"}]}, ["option overrides[0].clocks", "max, default"]),
         ({"overrides": [{"gpu": 0, "snap": True}]}, ["option overrides[0].snap", "no such option"]),
         ({"state": "default"}, ["option state", "no such option"]),
-        ({"call_timeout_seconds": 0}, ["option call_timeout_seconds", "number of seconds"]),
+        ({"call_timeout_seconds": 0}, ["option call_timeout_seconds", "0.1 to 600 seconds"]),
         ({"clock": "max"}, ["option clock", "no such option", "clocks"]),
         ({"snap": "x"}, ["option snap", "true or false"]),
     ],
 )
 def test_a_wrong_option_ends_in_one_sentence_that_names_it(options, words):
     with pytest.raises(NodeError) as caught:
-        Wish.from_section(options)
+        of(Settings, options)
     sentence = str(caught.value)
     assert sentence.endswith(".") and "\n" not in sentence
     for word in words:
@@ -58,21 +64,41 @@ def test_a_wrong_option_ends_in_one_sentence_that_names_it(options, words):
 
 
 def test_unset_options_ask_for_nothing():
-    assert Wish.from_section({}).asks_nothing
-    assert Wish.from_section({"clocks": None, "gpus": None, "overrides": None}).asks_nothing
+    assert of(Settings, {"clocks": None, "gpus": None, "overrides": None}) == Settings() == of_section(Settings, None)
+    assert given_options(Settings()) == {}
 
 
 def test_numbers_from_templates_are_taken():
-    desired = Wish.from_section(
-        {"clocks": {"graphics_mhz": "1410"}, "power_limit_watts": "300", "call_timeout_seconds": "5"}
-    )
-    assert desired.settings.clocks == Clocks(graphics_mhz=1410)
-    assert desired.settings.power_limit.milliwatts == 300000
-    assert desired.call_timeout_seconds == 5.0
+    settings = of(Settings, {"clocks": {"graphics_mhz": "1410"}, "power_limit_watts": "300"})
+    assert settings.clocks == {"graphics_mhz": 1410} and settings.power_limit_watts == 300.0
 
 
 def test_all_is_the_same_as_no_selection():
-    assert Wish.from_section({"gpus": "all"}) == Wish.from_section({"gpus": ["all"]}) == Wish.from_section({})
+    assert of(Settings, {"gpus": "all"}) == of(Settings, {"gpus": ["all"]}) == Settings()
+
+
+def test_an_invalid_setting_leaves_the_others_in_force():
+    section = {"clocks": "fast", "power_limit_watts": 300, "overrides": [{"gpu": "all", "ecc": True}], "snap": True}
+    assert of_section(Settings, section) == Settings(power_limit_watts=300.0, snap=True)
+    assert [str(error).partition(";")[0] for error in invalid(Settings, section)] == [
+        "option clocks: 'fast' names no clock",
+        "option overrides[0].gpu: all is not one GPU",
+    ]
+
+
+@pytest.mark.parametrize(
+    "section, slower",
+    [
+        (None, False),
+        ({"clocks": "max", "power_limit_watts": "default"}, False),
+        ({"clocks": {"graphics_mhz": 1005}}, True),
+        ({"power_limit_watts": 300}, True),
+        ({"power_limit_watts": "lots"}, False),
+        ({"overrides": [{"gpu": "1", "power_limit_watts": 300}]}, True),
+    ],
+)
+def test_what_makes_a_gpu_slower(section, slower):
+    assert makes_slower(section) is slower
 
 
 settings = st.fixed_dictionaries(
@@ -104,11 +130,11 @@ options = settings.flatmap(
 
 
 @given(options)
-def test_what_is_declared_is_the_same_wish_when_it_is_read_back(chosen):
-    desired = Wish.from_section(chosen)
-    stored = json.loads(json.dumps(desired.to_dict()))
-    assert Wish.from_section(stored) == desired
-    assert Wish.from_section(stored).to_dict() == stored
+def test_what_is_declared_is_the_same_when_it_is_read_back(chosen):
+    settings = of(Settings, chosen)
+    stored = json.loads(json.dumps(given_options(settings)))
+    assert of_section(Settings, stored) == of(Settings, stored) == settings
+    assert given_options(of_section(Settings, stored)) == stored and invalid(Settings, stored) == []
 
 
 @given(
@@ -123,8 +149,8 @@ def test_what_is_declared_is_the_same_wish_when_it_is_read_back(chosen):
         ),
     )
 )
-def test_no_options_whatever_end_in_anything_but_a_wish_or_a_sentence(chosen):
+def test_whatever_the_options_are_they_end_in_settings_or_a_sentence(chosen):
     try:
-        Wish.from_section(chosen)
+        of(Settings, chosen)
     except NodeError as error:
         assert "\n" not in str(error)

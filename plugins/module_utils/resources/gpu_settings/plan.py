@@ -68,8 +68,10 @@ def plan(found: Found, desired: Desired) -> Plan:
     """The unit goes before the settings are undone."""
     wanted = desired.present and desired.boot_unit
     unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
-    daemon = _daemon(found) if desired.wants_daemon else ()
-    gpus = decide(found.gpus, settings_of(found, desired)).plan
+    daemon, settings = _daemon(found), settings_of(found, desired)
+    if not desired.wants_daemon:
+        daemon = ()
+    gpus = decide(found.gpus, settings).plan
     if wanted and gpus.skipped:
         return gpus  # nothing was declared that it could set again
     refusals, notes = gpus.refusals + unit.refusals, gpus.notes + unit.notes

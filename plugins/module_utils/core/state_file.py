@@ -65,7 +65,7 @@ class StateFile(Generic[Content]):
     def parse(self, text: str) -> Tuple[Optional[Content], str]:
         """(content, why it is damaged) of the text of such a file, on this node or another. Pure."""
         try:
-            content = json.loads(text, parse_int=_integer, parse_constant=_constant)
+            content = json.loads(text, parse_int=_integer)
             damage = self._foreign(content)
             return (None, damage) if damage else (self._parse(content), "")
         except _INVALID:
@@ -134,10 +134,6 @@ def _integer(text: str) -> int:
     if len(text) > _DIGITS:
         raise ValueError("too many digits")
     return int(text)
-
-
-def _constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def document(kind: Type[Content], content: Dict[str, Any], optional: Iterable[str] = ()) -> Content:

@@ -145,7 +145,24 @@ def test_a_field_of_a_later_release_is_ignored():
 
 @pytest.mark.parametrize("field", ["count", "right", "pair", "named"])
 @pytest.mark.parametrize(
-    "value", ["NaN", "Infinity", "1e999", "9" * 5000, "9" * 21, "true", "1", "1.0", '"x"', "null", "[]", "{}", "[1, 2]"]
+    "value",
+    [
+        "NaN",
+        "Infinity",
+        "1e999",
+        "9" * 5000,
+        "9" * 21,
+        "true",
+        "1",
+        "1.0",
+        '"x"',
+        "null",
+        "[]",
+        "{}",
+        "[1, 2]",
+        "[1, NaN]",
+        "[1, 1e999]",
+    ],
 )
 def test_only_a_value_of_the_right_type_is_read(field, value):
     allowed = {"count": ["1"], "right": ["true"], "pair": ["[1, 2]"], "named": ["{}"]}

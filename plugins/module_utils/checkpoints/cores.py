@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from typing import List, Mapping, Optional, Tuple
 
+from ..core import processes
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..facts import topology
 from ..placement import observe, spare
-from ..placement.running import read_proc
+from ..placement.running.observe import cpus_allowed
 from ..slurm.job_processes import job_pids
 
 
@@ -59,10 +60,10 @@ def _ranks(host: Host, job: str, allowed: Tuple[int, ...]) -> Tuple[List[Tuple[i
         pids = job_pids(host, job)
     except NodeError:
         return [], False
-    own = set(read_proc.ancestors(host, os.getpid()))
+    own = set(processes.ancestors(host, os.getpid()))
     masks, unbound = [], False
     for pid in pids:
-        mask = () if pid in own else read_proc.allowed(host, pid, pid)
+        mask = () if pid in own else cpus_allowed(host, pid, pid)
         if mask and set(mask) < set(allowed):
             masks.append(mask)
         unbound = unbound or bool(mask and not set(mask) < set(allowed))

@@ -20,6 +20,8 @@ import struct
 import subprocess
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..core import processes
+from ..core.host import Host
 from ..core.resource import NodeError
 from .words import Hidden, Word, shown
 
@@ -28,8 +30,6 @@ _VARIABLE = "GPU_NODE_WORD_"
 _TRACEME, _DETACH = 0, 17
 _SET_PDEATHSIG = 1
 _POINTER = struct.calcsize("P")
-# proc(5): the address where the stack began, at which the kernel put the count of arguments.
-_STARTSTACK = 28
 _LONGEST = 32
 # Both ends of a pipe that nobody writes to.
 _SILENT: List[int] = []
@@ -123,9 +123,9 @@ def _uncover(library: ctypes.CDLL, child: "subprocess.Popen[bytes]", hidden: Map
 
 
 def _stack(pid: int) -> int:
-    with open("/proc/{0}/stat".format(pid), encoding="ascii", errors="replace") as stream:
-        # The name in brackets may have blanks and brackets itself; the third field comes after it.
-        return int(stream.read().rpartition(")")[2].split()[_STARTSTACK - 3])
+    """The address where the stack began, at which the kernel put the count of arguments."""
+    found = processes.stat(Host(), pid)
+    return (found and found.number(processes.STARTSTACK)) or 0
 
 
 def _point(memory: int, stack: int, hidden: Mapping[int, str]) -> None:

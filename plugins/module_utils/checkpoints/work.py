@@ -104,7 +104,7 @@ def base(host: Host, given: str) -> str:
         return given
     declared = declaration.read(host).get(scratch.SECTION)
     found = scratch.mounted(host, mounts.of_scratch(declared))
-    return found[0] if found is not None and "ro" not in found[1].split(",") else _FALLBACK
+    return found.point if found is not None and found.writable else _FALLBACK
 
 
 def place(host: Host, given: str, uid: int) -> str:

@@ -9,9 +9,9 @@ it, as it does for ps), and a name service that does not answer. So a child proc
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple
 
+from ..core import processes
 from ..core.child import ChildDied, Report, collect
 from ..core.frozen import frozen, replaced
 from ..core.host import Host
@@ -19,8 +19,6 @@ from ..slurm.leftovers import cgroup_job
 
 LIMIT_SECONDS = 1.0
 _LONGEST_COMMAND = 4096  # a command line may have megabytes
-# docker-ID.scope, cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope; version 1 has the number alone.
-_CONTAINER = re.compile(r"/(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 
 
 @frozen
@@ -93,13 +91,11 @@ class Owners:
 
 
 def _owner(host: Host, pid: int) -> Owner:
-    status = host.read("/proc/{0}/status".format(pid))
-    if status is None:
+    name = processes.status(host, pid, "Name")
+    if not name:
         return Owner()
-    uid = re.search(r"^Uid:\t([0-9]+)\t", status, re.MULTILINE)
-    name = re.match(r"Name:\t(.*)", status)
-    job, container = place(host.read("/proc/{0}/cgroup".format(pid)) or "")
-    return Owner(True, None if uid is None else int(uid.group(1)), None, name and _valid(name.group(1)), job, container)
+    job, container = place(processes.cgroup(host, pid))
+    return Owner(True, processes.real_uid(host, pid), None, _valid(name), job, container)
 
 
 def _valid(text: str) -> str:
@@ -109,22 +105,13 @@ def _valid(text: str) -> str:
 
 def place(cgroups: str) -> Tuple[Optional[str], Optional[str]]:
     """The Slurm job (its number, or its SLUID) and the container that the text of /proc/PID/cgroup names."""
-    container = None
-    for line in cgroups.split("\n"):  # not splitlines: other line ends may be part of a name
-        path = line.split(":", 2)[-1]
-        found = _CONTAINER.search(path)
-        container = container or (found and found.group(1)[:12])
-    return cgroup_job(cgroups), container
+    return cgroup_job(cgroups), processes.container(cgroups) or None
 
 
 def _command(host: Host, pid: int) -> str:
     """The words of its command line, the program without its folder; empty for one that has none."""
-    try:
-        with open(host.path("/proc/{0}/cmdline".format(pid)), "rb") as stream:
-            words = stream.read(_LONGEST_COMMAND).decode("utf-8", "replace").rstrip("\0").split("\0")
-    except OSError:
-        return ""
-    return " ".join([words[0].rpartition("/")[2] or words[0], *words[1:]]).strip()
+    words = processes.cmdline(host, pid, _LONGEST_COMMAND) or [""]
+    return _valid(" ".join([words[0].rpartition("/")[2] or words[0], *words[1:]])).strip()
 
 
 def _user(uid: int) -> str:

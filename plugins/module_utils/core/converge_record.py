@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Dict, Optional
 
-from . import systemd
+from . import processes, systemd
 from .frozen import frozen
 from .host import Host
 from .state_file import StateFile, document
@@ -20,7 +20,6 @@ from .state_file import StateFile, document
 PATH = "/var/lib/gpu_node/converge.json"
 UNIT = "gpu-node-converge.service"
 LOCK = "converge"
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _STATUSES = ("running", "ready", "not_ready")
 
 
@@ -78,10 +77,6 @@ def write(host: Host, record: Record) -> None:
     FILE.write(host, record)
 
 
-def boot_id(host: Host) -> str:
-    return host.read_line(_BOOT_ID) or ""
-
-
 def each_boot(host: Host) -> bool:
     """Whether each boot converges this node: a unit that somebody disabled or masked promises nothing about one."""
     return systemd.is_enabled(host, UNIT) and not systemd.link(host, UNIT)
@@ -102,7 +97,7 @@ def known(host: Host) -> Known:
     # The lock is asked first: a run that ends in between has then left a record that says so.
     busy = host.locked(LOCK)
     record, damage = FILE.read(host)
-    return judge(record, bool(record or damage), boot_id(host), busy)
+    return judge(record, bool(record or damage), processes.boot_id(host), busy)
 
 
 def judge(record: Optional[Record], there: bool, boot: str, busy: bool) -> Known:

@@ -14,7 +14,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import stat
 import time
 from typing import TYPE_CHECKING, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -32,18 +31,6 @@ def be_root() -> str:
     if os.geteuid() != 0:
         return "run it as root"
     return "run it on the node itself: outside of containers, and not as root of a user namespace"
-
-
-def booted(host: Host) -> Optional[float]:
-    """When the kernel started, in seconds since 1970; None where it does not tell."""
-    found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
-    return None if found is None else float(found.group(1))
-
-
-def uptime_seconds(host: Host) -> Optional[float]:
-    """Since the boot; None: unknown."""
-    found = re.match(r"(\d+(?:\.\d+)?)(?:\s|$)", host.read("/proc/uptime") or "")
-    return None if found is None else float(found.group(1))
 
 
 def not_written(path: str, error: OSError) -> NodeError:
@@ -93,8 +80,9 @@ class Host:
 
     # Reading ------------------------------------------------------------------------------------------
 
-    def read(self, path: str) -> Optional[str]:
+    def read(self, path: str, limit: Optional[int] = None) -> Optional[str]:
         """The text of a file, or None when it is missing or cannot be read (sysfs answers EINVAL, ENODEV).
+        ``limit``: read no more bytes than that.
 
         A carriage return stays one: users may write it into the name of a process or of a cgroup, where the kernel
         keeps only the newline from them, and what follows it must not become a line of its own.
@@ -107,10 +95,11 @@ class Host:
         pieces: List[bytes] = []
         try:
             while True:
-                piece = os.read(handle, _READ_BYTES)
+                piece = os.read(handle, _READ_BYTES if limit is None else min(limit, _READ_BYTES))
                 if not piece:
                     return b"".join(pieces).decode("utf-8", "surrogateescape")
                 pieces.append(piece)
+                limit = None if limit is None else limit - len(piece)
         except OSError:
             return None
         finally:

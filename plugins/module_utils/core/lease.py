@@ -14,7 +14,7 @@ import enum
 import time
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
-from . import moment, program_words
+from . import moment, processes, program_words
 from .frozen import frozen, replaced
 from .host import Host
 from .options import of_section, option, options
@@ -31,7 +31,6 @@ DAY_SECONDS = 86400.0
 CONFIRM_SECONDS = DAY_SECONDS
 # A synchronisation may correct this much; the kernel slews by 500 ppm at most (ntp_adjtime(2)).
 _CORRECTION_SECONDS, _DRIFT = 300.0, 500e-6
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _REMEDY = "give a time with its zone, such as 2026-12-01T18:00Z or 2026-12-01T19:00+01:00"
 
 
@@ -135,7 +134,7 @@ def running_seconds() -> float:
 
 
 def clocks(host: Host, now: float, running: Callable[[], float] = running_seconds) -> Clock:
-    return Clock(now, running(), host.read_line(_BOOT_ID) or "unknown")
+    return Clock(now, running(), processes.boot_id(host) or "unknown")
 
 
 @frozen

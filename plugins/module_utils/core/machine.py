@@ -61,3 +61,15 @@ def identity(host: Host) -> Optional[str]:
         return "dmi:" + digits
     text = host.read_line(MACHINE_ID) or ""
     return "machine-id:" + text if re.fullmatch(r"[0-9a-f]{32}", text) else None
+
+
+def fingerprint(host: Host) -> str:
+    """The same for all boots of a machine, another one for another machine; "" if the firmware does not tell.
+
+    In a cloud a node's name outlives its machine: Slurm powers a node down, and the next machine of that name may be
+    the same one, started again, or another one. What was found on one machine says nothing about another.
+    """
+    import hashlib  # as in safe_files.py
+
+    uuid = hardware(host)
+    return "" if uuid is None else hashlib.sha256(uuid.encode()).hexdigest()[:16]

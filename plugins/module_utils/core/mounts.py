@@ -1,18 +1,17 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mounts and the space on them, read for checks that must be quick (``nvme_scratch`` has the whole picture)."""
+"""Mounts, swap files and the space on file systems. The only reader of mountinfo."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterable, Mapping, Optional, Tuple
+from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 from .frozen import frozen
 from .host import Host
 
-_TABLE = "/proc/self/mountinfo"
 # Of the module nvme_scratch: where it mounts the scratch, and where images and agents of clouds mount theirs.
 SCRATCH = "/mnt/resource_nvme"
 ADOPTED = ("/nvme", "/mnt/nvme", "/mnt/resource_nvme")
@@ -24,13 +23,22 @@ _NETWORK = re.compile(
 
 @frozen
 class Mount:
-    """``device`` is major:minor. ``writable``: neither the mount nor its file system is read-only."""
+    """A line of /proc/PID/mountinfo (proc_pid_mountinfo(5)).
+
+    ``device`` is major:minor. ``writable``: neither the mount nor its file system is read-only. ``root``: the directory
+    of the file system that is mounted. ``parent_id``: the mount that it is mounted on. ``options``: of the mount, then
+    of the file system.
+    """
 
     point: str
     device: str
     filesystem: str
     source: str
     writable: bool
+    root: str = "/"
+    mount_id: str = ""
+    parent_id: str = ""
+    options: Tuple[str, ...] = ()
 
     @property
     def network(self) -> bool:
@@ -39,6 +47,13 @@ class Mount:
 
 def is_network(filesystem: str) -> bool:
     return _NETWORK.fullmatch(filesystem) is not None
+
+
+@frozen
+class Swap:
+    path: str
+    size_bytes: int
+    used_bytes: int
 
 
 @frozen
@@ -51,21 +66,48 @@ class Space:
     inodes_used_percent: Optional[float]
 
 
-def read(host: Host) -> Tuple[Mount, ...]:
-    """In the order of mounting; lines of another kind are passed over."""
+def read(host: Host, pid: Union[int, str] = "self", limit: Optional[int] = None) -> Tuple[Mount, ...]:
+    """In the order of mounting. ``pid``: as that process sees them. ``limit``: of so many bytes."""
+    return parse(host.read("/proc/{0}/mountinfo".format(pid), limit) or "")
+
+
+def parse(text: str) -> Tuple[Mount, ...]:
+    """Lines of another kind are passed over."""
     found = []
-    for line in (host.read(_TABLE) or "").split("\n"):
+    for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
         fields, rest = left.split(" "), right.split(" ")
         if dash and len(fields) >= 6 and len(rest) >= 3:
-            writable = "rw" in fields[5].split(",") and "rw" in rest[2].split(",")
-            found.append(Mount(_plain(fields[4]), fields[2], rest[0], _plain(rest[1]), writable))
+            own, shared = fields[5].split(","), rest[2].split(",")
+            found.append(
+                Mount(
+                    point=unescape(fields[4]),
+                    device=fields[2],
+                    filesystem=rest[0],
+                    source=unescape(rest[1]),
+                    writable="rw" in own and "rw" in shared,
+                    root=unescape(fields[3]),
+                    mount_id=fields[0],
+                    parent_id=fields[1],
+                    options=tuple(dict.fromkeys(own + shared)),
+                )
+            )
     return tuple(found)
 
 
-def _plain(text: str) -> str:
-    """The kernel writes blanks as \\040."""
+def unescape(text: str) -> str:
+    """Undo the octal escapes of mountinfo, swaps and fstab (a blank is \\040)."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found.group(1), 8)), text)
+
+
+def swaps(host: Host) -> Tuple[Swap, ...]:
+    """The devices and files that are used for swapping."""
+    rows = (line.split() for line in (host.read("/proc/swaps") or "").split("\n")[1:])
+    return tuple(Swap(unescape(row[0]), _bytes(row[2:3]), _bytes(row[3:4])) for row in rows if row)
+
+
+def _bytes(words: Sequence[str]) -> int:
+    return int(words[0]) * 1024 if words and words[0].isdecimal() else 0
 
 
 def of_scratch(section: Optional[Mapping[str, Any]]) -> Tuple[str, ...]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes belong to the system. The only module that reads a process name and compares it.
+"""Which processes belong to the system. The only module that compares the name of a process.
 
 A process chooses its own name and environment. So a name identifies a daemon only if the real user of the process is
 root or a system user. A user cannot change the real user without privileges: a set-user-id program that a user starts
@@ -15,9 +15,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from typing import Container, Optional, Union
+from typing import Container, List
 
 from .host import Host
+from .processes import Pid, cmdline, name, owner_of, pids, real_uid, status
 
 _FIRST_USER = 1000
 # DynamicUser= of systemd (dynamic-user.c): the numbers in use have a file here. The range alone proves nothing, since
@@ -26,7 +27,6 @@ _DYNAMIC_USERS = "/run/systemd/dynamic-uid"
 _DYNAMIC = range(61184, 65520)
 # A control daemon of root starts its server with the number of the user who connects.
 _OF_PARENT = frozenset(("nvidia-cuda-mps",))
-Pid = Union[int, str]
 
 
 def least_uid(host: Host) -> int:
@@ -35,27 +35,10 @@ def least_uid(host: Host) -> int:
     return max(1, int(given.group(1))) if given else _FIRST_USER
 
 
-def name(host: Host, pid: Pid) -> str:
-    """The name of a process, for messages: the process chose it. Empty for a process that has ended."""
-    return host.read_line("/proc/{0}/comm".format(pid)) or ""
-
-
-def real_uid(host: Host, pid: Pid) -> Optional[int]:
-    """None for a process that has ended. The owner of the directory is not the user: root owns the directory of a
-    process that may not be traced."""
-    found = re.search(r"^Uid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
-    return None if found is None else int(found.group(1))
-
-
 def of_root(host: Host, pid: Pid) -> bool:
     """Whether root started it. In a captured tree, root is the owner of the tree."""
-    uid = real_uid(host, pid)
-    try:
-        owner = os.stat(host.path("/")).st_uid
-        owned = os.stat(host.path("/proc/{0}".format(pid))).st_uid == owner
-    except OSError:
-        return False
-    return owned and (uid in (0, owner) or (uid is None and host.root != "/"))
+    uid, owner = real_uid(host, pid), os.stat(host.path("/")).st_uid
+    return owner_of(host, pid) == owner and (uid in (0, owner) or (uid is None and host.root != "/"))
 
 
 def of_system(host: Host, pid: Pid) -> bool:
@@ -69,8 +52,7 @@ def of_system(host: Host, pid: Pid) -> bool:
 def contained(host: Host, pid: Pid) -> bool:
     """Whether it runs in a PID namespace below the one of /proc. Root of such a container need not be root of the node,
     and without a user namespace it has number 0 here too. Linux 4.1 and later (proc_pid_status(5))."""
-    found = re.search(r"^NSpid:((?:[ \t]+\d+)+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
-    return found is not None and len(found.group(1).split()) > 1
+    return len(status(host, pid, "NSpid").split()) > 1
 
 
 def is_daemon(host: Host, pid: Pid, names: Container[str], root: bool = False) -> bool:
@@ -86,16 +68,20 @@ def is_daemon(host: Host, pid: Pid, names: Container[str], root: bool = False) -
     return own in _OF_PARENT and _server_of_system(host, pid)
 
 
+def daemons(host: Host, names: Container[str], root: bool = False) -> List[int]:
+    """The processes of which :func:`is_daemon` is true."""
+    return [pid for pid in pids(host) if is_daemon(host, pid, names, root)]
+
+
 def _executed_again(host: Host, pid: Pid, own: str, names: Container[str]) -> bool:
     """A daemon that executes its own file again gets the name of the file behind all links, and keeps its arguments:
     slurmd from Slurm 23.11 on does so at each ``scontrol reconfigure`` (slurmd.c, _try_to_reconfig), and Debian's
     /usr/sbin/slurmd is a link to slurmd-wlm."""
-    first = (host.read("/proc/{0}/cmdline".format(pid)) or "").partition("\0")[0] if "-" in own else ""
-    called = posixpath.basename(first)
+    called = posixpath.basename("".join(cmdline(host, pid)[:1])) if "-" in own else ""
     return called in names and own.startswith(called + "-")
 
 
 def _server_of_system(host: Host, pid: Pid) -> bool:
-    found = re.search(r"^PPid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
+    parent = status(host, pid, "PPid")
     # A user process whose parent exited is a child of process 1, whose name differs.
-    return found is not None and name(host, found.group(1)) in _OF_PARENT and of_system(host, found.group(1))
+    return parent.isdecimal() and name(host, parent) in _OF_PARENT and of_system(host, parent)

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import re
-from typing import Tuple
+from typing import List, Tuple
 
+from ..core import processes
 from ..core.host import Host
-from ..core.system_processes import is_daemon
+from ..core.system_processes import daemons, is_daemon
 
 # /proc/PID/comm keeps the first 15 characters.
 FABRIC_MANAGER, IMEX, PERSISTENCED, DCGM = "nv-fabricmanage", "nvidia-imex", "nvidia-persiste", "nv-hostengine"
@@ -21,7 +22,7 @@ _OFF = ("0", "false", "no", "off")
 
 def pids(host: Host, name: str) -> Tuple[int, ...]:
     """Processes of the system that have this name."""
-    return tuple(sorted(int(pid) for pid in host.names("/proc") if pid.isdecimal() and is_daemon(host, pid, (name,))))
+    return tuple(daemons(host, (name,)))
 
 
 def holds_persistence_mode(host: Host) -> bool:
@@ -32,12 +33,12 @@ def holds_persistence_mode(host: Host) -> bool:
         found = [str(one) for one in pids(host, PERSISTENCED)]
     else:
         found = [pid] if pid.isdecimal() and is_daemon(host, pid, (PERSISTENCED,)) else []
-    return any(_switches_on(host.read("/proc/{0}/cmdline".format(one)) or "") for one in found)
+    return any(_switches_on(processes.cmdline(host, one)) for one in found)
 
 
-def _switches_on(command: str) -> bool:
+def _switches_on(words: List[str]) -> bool:
     answer = True
-    for word in command.split("\0")[1:]:
+    for word in words[1:]:
         given = re.fullmatch(_PERSISTENCE, word)
         if given is not None:
             answer = not given.group(1) and (given.group(2) or "").lower() not in _OFF

@@ -15,7 +15,7 @@ import enum
 import os
 from typing import Any, List, Optional, Sequence, Tuple
 
-from ..core import safe_files
+from ..core import open_files, safe_files
 from ..core.frozen import frozen, replaced
 from ..core.host import Host
 from ..core.resource import NodeError
@@ -239,13 +239,6 @@ def running_program(host: Host) -> Tuple[bool, Optional[str]]:
     pids = daemons.pids(host, daemons.FABRIC_MANAGER)
     for pid in pids:
         for path in PROGRAMS:
-            if _same(host, "/proc/{0}/exe".format(pid), path):
+            if open_files.runs(host, pid, path):
                 return True, path
     return bool(pids), None
-
-
-def _same(host: Host, one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(host.path(one), host.path(other))
-    except OSError:
-        return False

@@ -13,9 +13,9 @@ import fnmatch
 import time
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-from ..core import declaration
+from ..core import declaration, processes
 from ..core.frozen import frozen, plain, replaced
-from ..core.host import Host, uptime_seconds
+from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from . import baseline, registry, run, silences, thresholds
@@ -169,7 +169,7 @@ def _expected(
         settings=settings,
         now=now,
         node=node,
-        uptime_seconds=uptime_seconds(host) if patient else None,
+        uptime_seconds=processes.uptime(host) if patient else None,
         no_checks=_no_checks(settings),
     )
 

@@ -24,8 +24,9 @@ import re
 import stat
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Match, Optional, Sequence, Tuple
 
+from ..core import processes
 from ..core.frozen import frozen, replaced
-from ..core.host import Host, be_root, booted
+from ..core.host import Host, be_root
 from ..core.resource import NodeError
 
 RING_BUFFER = "/dev/kmsg"
@@ -150,7 +151,7 @@ def read(host: Host) -> KernelLog:
             ring = found
     if ring is None:
         raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), be_root())
-    return replaced(ring, booted=booted(host))
+    return replaced(ring, booted=processes.boot_time(host))
 
 
 def last_seconds(host: Host) -> Optional[float]:

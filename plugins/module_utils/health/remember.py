@@ -13,12 +13,12 @@ import re
 import stat
 from typing import Any, Iterable, Iterator, List, Mapping, Tuple
 
-from ..core import safe_files
+from ..core import machine, processes, safe_files
 from ..core.child import collect
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
-from . import journal, kernel_log, machine, xid_bursts
+from . import journal, kernel_log, xid_bursts
 from .data.repeats import WARNINGS
 from .journal import Event, Journal
 from .parts import Part
@@ -51,14 +51,14 @@ def note(host: Host, event: Event) -> None:
     :raises NodeError: when it cannot be written.
     """
     with host.lock(_LOCK, _LOCK_SECONDS):
-        known = journal.read(host)[0].on(machine.identity(host), parts_of(host).values())
+        known = journal.read(host)[0].on(machine.fingerprint(host), parts_of(host).values())
         journal.write(host, replaced(known, events=journal.bounded((*known.events, event))))
 
 
 def _keep(host: Host, verdict: Verdict, folder: str, notes: List[str]) -> None:
-    here, boot = parts_of(host), machine.boot(host)
+    here, boot = parts_of(host), processes.boot_id(host)
     known, damage = journal.read(host)
-    before = known = known.on(machine.identity(host), here.values())
+    before = known = known.on(machine.fingerprint(host), here.values())
     bursts = _bursts(host, verdict, here, boot)
     known = journal.updated(known, journal.told(verdict, here, WARNINGS), bursts, boot, verdict.time, verdict.node)
     if folder:

@@ -13,7 +13,7 @@ import re
 import time
 from typing import Dict, Iterable, Iterator, List, Sequence, Set, Union
 
-from ..core import tree_users
+from ..core import open_files, processes
 from ..core.host import Host
 from ..core.resource import NodeError, printable
 from ..core.system_processes import is_daemon
@@ -23,7 +23,7 @@ from ..facts.nvml.call import Gpu
 from ..facts.nvml.session import Survey, survey
 from ..facts.nvml.status import Status
 from ..health.data.gpu_programs import NAMES
-from ..slurm.processes import described
+from ..slurm.gpu_processes import described
 
 # Every program of CUDA opens it, also on a MIG instance and behind MPS. In a container without a root of its own it is
 # below another folder, and one that was made anew since is told as deleted.
@@ -33,7 +33,6 @@ _OPENED = re.compile(r".*/nvidia-uvm(?: \(deleted\))?", re.DOTALL)
 _PAUSE_SECONDS = 0.3
 # Graphics are the business of a display.
 _KINDS = (lists.COMPUTE, lists.MPS)
-_POD = re.compile(r"kubepods\S*pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
 
 Part = Union[int, str]
 
@@ -57,7 +56,7 @@ def _by_kubelet(host: Host) -> str:
     given = kubelet.pods(found[0], remedy) if found is not None else ()
     if not given:
         return ""
-    groups = "\n".join(host.read("/proc/{0}/cgroup".format(pid)) or "" for pid in host.names("/proc") if pid.isdigit())
+    groups = "\n".join(processes.cgroup(host, pid) for pid in processes.pids(host))
     for pod, resource in given:
         if re.search("pod(?:{0}|{1})(?![0-9a-f])".format(re.escape(pod), re.escape(pod.replace("-", "_"))), groups):
             return "pod {0} has {1}".format(printable(pod), printable(resource))
@@ -106,13 +105,13 @@ def _asked(host: Host) -> Dict[int, Set[str]]:
 
 def _by_file(host: Host) -> str:
     users: List[str] = []
-    for pid, paths, whole in tree_users.each(host):
+    for pid, paths, whole in open_files.each(host):
         if not whole:
             raise NodeError(
                 "process {0}".format(pid), "its open files may not be read", "run it as root of the machine"
             )
         if any(_OPENED.fullmatch(one) for one in paths):
-            users += filter(None, (_user(host, int(pid), ()),))
+            users += filter(None, (_user(host, pid, ()),))
     return _first(users)
 
 
@@ -124,8 +123,8 @@ def _user(host: Host, pid: int, gpus: Sequence[str]) -> str:
         return "process {0}, which has ended or lives where it cannot be seen, {1}".format(pid, where)
     if is_daemon(host, pid, NAMES):
         return ""
-    pod = _POD.search(host.read("/proc/{0}/cgroup".format(pid)) or "")
-    whose = "pod " + pod.group(1).replace("_", "-") if pod else "user {0}".format(one.uid)
+    pod = processes.pod(processes.cgroup(host, pid))
+    whose = "pod " + pod if pod else "user {0}".format(one.uid)
     return "process {0} ({1}) of {2} {3}".format(pid, printable(one.command), whose, where)
 
 

@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Iterator, Optional, Tuple
 
 from ..core import converge_record as record
-from ..core import systemd
+from ..core import processes, systemd
 from ..core.converge_record import Record, Standing
 from ..core.host import Host
 from ..core.moment import moment
@@ -104,7 +104,7 @@ def _notes(host: Host, version: str) -> Callable[[str, str, Optional[str]], None
     def note(state: str, reason: str, outcome: Optional[str]) -> None:
         ended = None if state == "running" else time.time()
         text = " ".join(reason.split()).rstrip(".")
-        record.write(host, Record(state, text, started, ended, record.boot_id(host), version, outcome, in_service))
+        record.write(host, Record(state, text, started, ended, processes.boot_id(host), version, outcome, in_service))
 
     return note
 

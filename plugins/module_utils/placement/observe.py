@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Optional, Tuple
+from typing import Optional, Tuple
 
+from ..core import processes
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..facts.sysfs import parse_cpulist
 
-STATUS = "/proc/self/status"
-CGROUP = "/proc/self/cgroup"
 CGROUP_MOUNT = "/sys/fs/cgroup"
 
 
@@ -27,17 +26,11 @@ class Allowed:
 
 def allowed(host: Host) -> Allowed:
     """What both the affinity and the cpuset of this process leave: whichever is narrower counts."""
-    status = _fields(host.read(STATUS) or "")
     folder_cpus, folder_memory = _cpuset(host)
     return Allowed(
-        cpus=_both(status.get("Cpus_allowed_list"), folder_cpus),
-        memory_nodes=_both(status.get("Mems_allowed_list"), folder_memory),
+        cpus=_both(processes.status(host, "self", "Cpus_allowed_list"), folder_cpus),
+        memory_nodes=_both(processes.status(host, "self", "Mems_allowed_list"), folder_memory),
     )
-
-
-def _fields(status: str) -> Dict[str, str]:
-    found = (line.partition(":") for line in status.splitlines())
-    return {name: value.strip() for name, dummy, value in found}
 
 
 def _both(affinity: Optional[str], cpuset: Optional[str]) -> Optional[Tuple[int, ...]]:
@@ -48,7 +41,7 @@ def _both(affinity: Optional[str], cpuset: Optional[str]) -> Optional[Tuple[int,
 def _cpuset(host: Host) -> Tuple[Optional[str], Optional[str]]:
     """CPUs and memory nodes of the cpuset that this process is in, by the older layout or by the unified one."""
     older = unified = None
-    for line in (host.read(CGROUP) or "").splitlines():
+    for line in processes.cgroup(host, "self").splitlines():
         found = re.fullmatch(r"\d+:([^:]*):(/.*)", line)
         if found and "cpuset" in found.group(1).split(","):
             older = found.group(2)

@@ -11,13 +11,11 @@ runs.
 
 from __future__ import annotations
 
-import os
 from typing import Dict, Hashable, Iterator, Sequence, Set, Tuple
 
-from ..core import shares
+from ..core import mounts, processes, shares
 from ..core.host import Host
 from ..core.resource import Refusal, sentence
-from ..core.system_processes import real_uid
 from . import on_node
 
 # enroot mounts this file of each container (runtime.sh). The kernel reports mounts; a name or a variable is a claim.
@@ -58,12 +56,15 @@ def _containers(host: Host) -> Iterator[str]:
     none: each pod is a namespace of root."""
     seen: Dict[Hashable, Set[str]] = {}
     of = shares.owner(host)
-    for pid in host.names("/proc"):
-        namespace = _namespace(host, pid) if pid.isdigit() else ""
-        uid = real_uid(host, pid) if namespace else None
+    host_namespace = processes.namespace(host, 1, "mnt")
+    for pid in processes.pids(host) if host_namespace else ():
+        namespace = processes.namespace(host, pid, "mnt")
+        if namespace in ("", host_namespace):
+            continue
+        uid = processes.real_uid(host, pid)
         owner = of(uid or 0)
         known = seen.setdefault(owner, set())
-        if not namespace or namespace in known or (uid and len(known) > _NAMESPACES):
+        if namespace in known or (uid and len(known) > _NAMESPACES):
             continue
         known.add(namespace)
         if _is_container(host, pid):
@@ -72,20 +73,5 @@ def _containers(host: Host) -> Iterator[str]:
             yield "user {0}, who has more than {1} mount namespaces,".format(uid, _NAMESPACES)
 
 
-def _namespace(host: Host, pid: str) -> str:
-    """The mount namespace of a process, "" for the host's namespace."""
-    try:
-        found, own = (os.readlink(host.path("/proc/{0}/ns/mnt".format(one))) for one in (pid, "1"))
-    except OSError:
-        return ""
-    return "" if found == own else found
-
-
-def _is_container(host: Host, pid: str) -> bool:
-    try:
-        with open(host.path("/proc/{0}/mountinfo".format(pid)), "rb") as stream:
-            lines = stream.read(_BYTES).split(b"\n")
-    except OSError:
-        return False
-    # proc(5): the fifth field is the mount point, as the process sees it.
-    return any(line.split(b" ", 5)[4:5] == [_LOCK.encode()] for line in lines)
+def _is_container(host: Host, pid: int) -> bool:
+    return mounts.at(mounts.read(host, pid, _BYTES), _LOCK) is not None

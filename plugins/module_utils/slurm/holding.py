@@ -19,14 +19,14 @@ import re
 import time
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
+from ..core import processes
 from ..core.frozen import frozen
-from ..core.host import Host, booted
+from ..core.host import Host
 from ..core.resource import NodeError
 from ..facts.nvml.selectors import slurm_gpus
 from . import hosts, jobs, on_node, places, syntax, this_node
 from .client import Slurm
 from .gpus import configuration, devices_of
-from .proc import start_time
 from .running import ended
 
 # A file has been read if slurmd started so long after it was written: clocks of files are coarse.
@@ -157,8 +157,8 @@ def _read_before(host: Host, path: str, text: Optional[syntax.Text], began: Opti
     A slurmd that was told to read them again does not show it before 23.11, so that is not relied on.
     """
     pids = places.running(host)
-    boot = booted(host)
-    ticks = start_time(host, int(pids[0])) if len(pids) == 1 else None
+    boot = processes.boot_time(host)
+    ticks = processes.start_time(host, pids[0]) if len(pids) == 1 else None
     gres = posixpath.join(posixpath.dirname(path), "gres.conf")
     both: Dict[str, Optional[syntax.Text]] = {path: text, gres: syntax.read(gres, host.read, posixpath.dirname(path))}
     if boot is None or ticks is None or began is None or any(one is None or one.included for one in both.values()):

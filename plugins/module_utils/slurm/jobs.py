@@ -14,12 +14,13 @@ where its note stands in the way of another job's epilog: ``running.py``.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
+from ..core.processes import Started, alive, cmdline
 from ..core.state_file import StateFile, document
-from .proc import Started, alive
+from ..core.system_processes import daemons
 from .types import name_of
 
 FOLDER = "/run/gpu_node/jobs"
@@ -129,3 +130,17 @@ def unshared(gpus: Tuple[str, ...], running: Tuple[Running, ...]) -> Tuple[str, 
     """Those of ``gpus`` that none of these jobs has. Pure."""
     taken = {gpu for one in running for gpu in one.gpus}
     return tuple(gpu for gpu in gpus if gpu not in taken)
+
+
+def steps(host: Host) -> Iterator[Tuple[int, str]]:
+    """(PID, command line) of each slurmstepd that serves a step of a job; it calls itself ``slurmstepd: [42.0]``. A
+    user's process with that name does not count.
+
+    With cgroup v2 slurmd has one more that belongs to no job, for as long as it runs: ``slurmstepd infinity``, without
+    which the scope of the others would end (cgroup_v2.c, slurmstepd.c; the same in 22.05.8, 24.11.5 and 26.05). The one
+    of a namespace, ``ns_infinity`` with a number, belongs to a job.
+    """
+    for pid in daemons(host, ("slurmstepd",)):
+        words = cmdline(host, pid)
+        if words[1:] != ["infinity"]:
+            yield pid, " ".join(words)

@@ -11,7 +11,7 @@ whatever it calls itself), never what is of another job that runs here.
 from __future__ import annotations
 
 import re
-from typing import Iterable, Optional, Tuple
+from typing import Iterable, Mapping, Optional, Tuple
 
 from ..core.frozen import frozen
 from .jobs import Running
@@ -57,13 +57,10 @@ def cgroup_job(cgroup: str) -> Optional[str]:
     return None
 
 
-def claimed_job(environ: str) -> Optional[int]:
-    """The job that a process says it belongs to, by the text of /proc/PID/environ."""
-    for word in environ.split("\0"):
-        name, separator, value = word.partition("=")
-        if separator and name == "SLURM_JOB_ID" and re.fullmatch(r"[0-9]{1,10}", value):
-            return int(value)
-    return None
+def claimed_job(environ: Mapping[str, str]) -> Optional[int]:
+    """The job that a process claims to belong to."""
+    value = environ.get("SLURM_JOB_ID", "")
+    return int(value) if re.fullmatch(r"[0-9]{1,10}", value) else None
 
 
 def judge(process: Process, job: Running, running: Iterable[Running]) -> Verdict:

@@ -17,8 +17,9 @@ from typing import Any, FrozenSet, Iterable, Iterator, List, Mapping, Set, Tuple
 from ..core import declaration
 from ..core.frozen import replaced
 from ..core.host import Host
+from ..core.processes import pids, uids
 from ..core.resource import NodeError
-from . import job_processes, places, proc, this_node
+from . import job_processes, places, this_node
 from . import jobs as notes
 from .client import Slurm
 from .commands import NoSuchNode
@@ -81,8 +82,8 @@ def unnoted(host: Host, but: notes.Running) -> FrozenSet[str]:
 
 
 def _of_steps(host: Host) -> Set[str]:
-    found = ((pid, _STEP.match(words)) for pid, words in proc.steps(host))
-    return {match.group(1) if match else "of process " + pid for pid, match in found}
+    found = ((pid, _STEP.match(words)) for pid, words in notes.steps(host))
+    return {match.group(1) if match else "of process {0}".format(pid) for pid, match in found}
 
 
 def look(host: Host, slurm: Slurm, asked: Iterable[int]) -> Tuple[Jobs, Tuple[str, ...]]:
@@ -165,9 +166,4 @@ def _ended(slurm: Slurm, node: str, asked: Iterable[int], names: FrozenSet[str])
 
 def processes(host: Host) -> FrozenSet[int]:
     """Who has a process here, by any of its four user numbers."""
-    found: Set[int] = set()
-    for pid in host.names("/proc"):
-        if pid.isdigit():
-            line = re.search(r"^Uid:((?:\s+\d+)+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
-            found.update(int(one) for one in line.group(1).split()) if line else None
-    return frozenset(found)
+    return frozenset(uid for pid in pids(host) for uid in uids(host, pid))

@@ -20,11 +20,11 @@ import posixpath
 import re
 from typing import List, Optional, Sequence, Tuple
 
-from ..core import declaration
+from ..core import declaration, processes
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..core.system_processes import is_daemon
+from ..core.system_processes import daemons
 from . import PROGRAM_FOLDERS, unit_file
 from .types import SECTION
 
@@ -196,21 +196,15 @@ def _cache_folders() -> Tuple[str, ...]:
 def _slurmd(host: Host) -> unit_file.Start:
     """How the running slurmd was started; without one, how its unit would start it."""
     for pid in running(host):
-        folder = "/proc/" + pid
-        environment = [one.partition("=") for one in (host.read(folder + "/environ") or "").split("\0")]
-        words = (host.read(folder + "/cmdline") or "").rstrip("\0").split("\0")
-        return unit_file.Start(
-            words[0] if words[0].startswith("/") else None,
-            tuple(words[1:]),
-            {name: value for name, dummy, value in environment if name},
-        )
+        words = processes.cmdline(host, pid) or [""]
+        program_file = words[0] if words[0].startswith("/") else None
+        return unit_file.Start(program_file, tuple(words[1:]), processes.environ(host, pid))
     return unit_file.read(host, "slurmd.service")
 
 
-def running(host: Host) -> List[str]:
+def running(host: Host) -> List[int]:
     """The processes that are slurmd."""
-    pids = [one for one in host.names("/proc") if one.isdigit()]
-    return [one for one in pids if is_daemon(host, one, ("slurmd",), root=True)]
+    return daemons(host, ("slurmd",), root=True)
 
 
 def program(host: Host, name: str, start: Optional[unit_file.Start] = None) -> Optional[str]:

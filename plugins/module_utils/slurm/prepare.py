@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ..core import declaration
-from ..core.host import Host, booted
+from ..core import declaration, processes
+from ..core.host import Host
 from ..core.options import of_section
 from . import jobs, scratch, user_folders
 from .types import SECTION, Settings
@@ -25,7 +25,7 @@ def prepare(host: Host) -> None:
     if section is not None:
         busy = jobs.all_of(host)
         # Where the kernel does not tell, nothing is older.
-        start = booted(host) or 0.0
+        start = processes.boot_time(host) or 0.0
         if of_section(Settings, section).job_folder:
             scratch.sweep(host, declared.get(scratch.SECTION), start, frozenset(one.id for one in busy))
         templates = user_folders.templates(declared.get(user_folders.SECTION))

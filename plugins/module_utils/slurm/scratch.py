@@ -34,23 +34,10 @@ _NOT_WRITABLE = "it cannot be written to"
 places = mounts.of_scratch
 
 
-def mounted(host: Host, candidates: Tuple[str, ...]) -> Optional[Tuple[str, str]]:
-    """(mount point, options) of the first candidate that is a mount point now. A network file system is not a
-    scratch: a sweep of it would remove the folders of jobs on other nodes."""
-    table = {}
-    for line in (host.read("/proc/mounts") or "").splitlines():
-        words = line.split(" ")
-        if len(words) >= 4:
-            table[_unescaped(words[1])] = (words[3], words[2])
-    local = (one for one in candidates if one in table and not mounts.is_network(table[one][1]))
-    return next(((one, table[one][0]) for one in local), None)
-
-
-def _unescaped(text: str) -> str:
-    """The kernel writes blanks in mount points as octal numbers."""
-    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, character)
-    return text
+def mounted(host: Host, candidates: Tuple[str, ...]) -> Optional[mounts.Mount]:
+    """The first candidate that is a mount point now. A network file system is not a scratch: a sweep of it would remove
+    the folders of jobs on other nodes."""
+    return mounts.scratch_in(mounts.read(host), candidates)
 
 
 def look(host: Host, declared: Optional[Mapping[str, Any]], job: Optional[Job] = None) -> Optional[str]:
@@ -108,10 +95,9 @@ def usable(host: Host, declared: Optional[Mapping[str, Any]]) -> Optional[str]:
     found = mounted(host, candidates)
     if found is None:
         raise NodeError("scratch " + candidates[0], "it is not mounted", _REMEDY)
-    point, options = found
-    if "ro" in options.split(","):
-        raise NodeError("scratch " + point, "it is mounted read-only", _REMEDY)
-    return point
+    if not found.writable:
+        raise NodeError("scratch " + found.point, "it is mounted read-only", _REMEDY)
+    return found.point
 
 
 def folder_of(point: str, job_id: int) -> str:

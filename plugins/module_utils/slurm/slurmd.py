@@ -19,14 +19,14 @@ import contextlib
 import os
 from typing import Callable, ContextManager, FrozenSet, Mapping, Optional, Sequence, Tuple
 
-from ..core import systemd
+from ..core import processes, systemd
 from ..core.frozen import frozen
-from ..core.host import Host, uptime_seconds
+from ..core.host import Host
 from ..core.resource import Action, NodeError
 from . import gres_conf, places, slurm_conf, states, syntax, this_node
 from .client import Slurm
 from .commands import NoSuchNode
-from .proc import start_time, steps
+from .jobs import steps
 
 IDLE = "idle"
 _LOCK = "slurmd"
@@ -122,15 +122,15 @@ def too_few(given: Sequence[Tuple[str, str]], name: str, path: Optional[str], lo
 def started(host: Host, now: float) -> Optional[float]:
     """When the slurmd that runs here began to, in seconds since 1970; ``now`` is the time in the same."""
     known = [began for dummy, began in _processes(host) if began is not None]
-    uptime = uptime_seconds(host)
+    uptime = processes.uptime(host)
     if not known or uptime is None:
         return None
     return now - uptime + min(known) / os.sysconf("SC_CLK_TCK")
 
 
-def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:
+def _processes(host: Host) -> FrozenSet[Tuple[int, Optional[int]]]:
     """The processes that are slurmd, with their start in ticks since the boot."""
-    return frozenset((pid, start_time(host, int(pid))) for pid in places.running(host))
+    return frozenset((pid, processes.start_time(host, pid)) for pid in places.running(host))
 
 
 UNTOLD = "slurmctld does not tell whether jobs run here"

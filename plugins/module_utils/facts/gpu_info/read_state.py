@@ -9,8 +9,8 @@ import functools
 import time
 from typing import Any, List, Optional, Sequence, Tuple
 
-from ...core import system_processes
 from ...core.host import Host
+from ...core.processes import name as process_name
 from ..nvml import processes as lists
 from ..nvml import values
 from ..nvml.call import Kind, Reading, missing
@@ -195,7 +195,7 @@ def _process_list(ask: Ask, kind: str, items: Sequence[Any]) -> List[Process]:
 
 def _process(ask: Ask, item: Any, kind: str) -> Process:
     pid = values.whole(item.pid)
-    name = system_processes.name(Host(), str(pid)) or None
+    name = process_name(Host(), pid) or None
 
     def optional(field: str, value: Any, reason: str) -> Optional[int]:
         number = Reading(value).map(values.whole)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, Sequence, Tuple
 
-from ...core import system_processes, systemd
+from ...core import open_files, processes, systemd
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm.leftovers import cgroup_job
@@ -18,8 +18,6 @@ from .types import Client
 _UNIT = re.compile(r"([^/]+\.(?:service|scope))(?:/|$)", re.MULTILINE)
 # A service of the system itself: below it, and below user.slice, whoever runs there names cgroups as he likes.
 _SERVICE = re.compile(r"(?:0:|[0-9]+:name=systemd):/system\.slice/(?:system-[^/]+\.slice/)?([^/]+\.service)")
-_POD = re.compile(r"/(?:[^/]*-)?pod([0-9a-f]{8}[-_][0-9a-f_-]{27})(?:\.slice)?/")
-_CONTAINER = re.compile(r"/(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
 _RUNS = ("active", "activating", "reloading")
 # What systemd stops along with a unit (unit-dependency-atom.c: UNIT_ATOM_PROPAGATE_STOP and its like), and does not
 # start again with it.
@@ -32,9 +30,8 @@ _STARTS_IT = (systemd.MULTI_USER, "nvidia-gpu-reset.target")
 
 def named(host: Host, client: Client) -> Client:
     """With the command, the unit and the owner, which the kernel tells."""
-    folder = "/proc/{0}/".format(client.pid)
-    cgroup = host.read(folder + "cgroup") or ""
-    command = system_processes.name(host, client.pid)
+    cgroup = processes.cgroup(host, client.pid)
+    command = processes.name(host, client.pid)
     return Client(client.pid, client.gi, client.ci, command, service(cgroup), owner(cgroup))
 
 
@@ -49,23 +46,20 @@ def owner(cgroup: str) -> str:
     job = cgroup_job(cgroup)
     if job is not None:
         return "job {0}".format(job)
-    pod, container = _POD.search(cgroup), _CONTAINER.search(cgroup)
-    if pod is not None:
-        return "pod {0}".format(pod.group(1).replace("_", "-"))
+    pod, container = processes.pod(cgroup), processes.container(cgroup)
+    if pod:
+        return "pod " + pod
     # The first unit of a path: what is below it may be anybody's.
     unit = _UNIT.search(cgroup)
-    return "container {0}".format(container.group(1)[:12]) if container else unit.group(1) if unit else ""
+    return "container " + container if container else unit.group(1) if unit else ""
 
 
 def holders(host: Host, minor: int) -> Tuple[Client, ...]:
     """The processes that have the GPU's device file open. NVML lists none that does not compute."""
     file, found = "/dev/nvidia{0}".format(minor), []
-    for name in host.names("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        folder = "/proc/{0}/fd".format(name)
-        if any(_link(host, folder + "/" + number) == file for number in host.names(folder)):
-            found.append(named(host, Client(int(name))))
+    for pid in processes.pids(host):
+        if pid != os.getpid() and file in open_files.of_process(host, pid)[0]:
+            found.append(named(host, Client(pid)))
     return tuple(found)
 
 
@@ -78,13 +72,6 @@ def kernel_holder(host: Host) -> str:
     if not host.exists(module) or host.read_line(module + "/parameters/modeset") in ("N", "0"):
         return ""
     return "nvidia_drm"
-
-
-def _link(host: Host, path: str) -> Optional[str]:
-    try:
-        return os.readlink(host.path(path))
-    except OSError:
-        return None
 
 
 def manager(host: Host) -> bool:

@@ -12,6 +12,7 @@ import functools
 import os
 from typing import Dict, Iterable, Optional, Tuple
 
+from ...core import processes
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.state_file import StateFile, document
@@ -24,7 +25,7 @@ def driver_load(host: Host, driver_version: Optional[str]) -> str:
     The inode number of /sys/module/nvidia is given out anew at each load of the module and stays for its
     life (the times of sysfs files do not: they change when the kernel drops the inode from its cache).
     """
-    boot = host.read_line("/proc/sys/kernel/random/boot_id") or "unknown"
+    boot = processes.boot_id(host) or "unknown"
     try:
         module = str(os.stat(host.path("/sys/module/nvidia")).st_ino)
     except OSError:

@@ -48,14 +48,14 @@ def look(evidence: Evidence) -> Readings:
     if found is None:
         raise NodeError("scratch " + places[0], "it is not mounted", "run 'gpunode scratch status' on the node")
     wanted = number(evidence.settings, SETTING)
-    thing, folder = "scratch " + found[0], evidence.host.path(found[0])
+    thing, folder = "scratch " + found.point, evidence.host.path(found.point)
     program = tools.find(evidence.host, evidence.settings, "fio")
     task = functools.partial(measure, folder, int(wanted * 2**30), program)
     try:
         figures = apart.measure(thing, _SECONDS, task, None, ())
-        reading = Reading(thing, found[0], figures)
+        reading = Reading(thing, found.point, figures)
     except NodeError as error:
-        reading = unmeasured(thing, found[0], error)
+        reading = unmeasured(thing, found.point, error)
     return Readings("fio" if program else "our own direct reads and writes", (reading,))
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+from ...core import processes
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 from ...facts.fabric import Fabric, switches
 from ...facts.fabric import look as look_at_fabric
 from ...facts.nvml import pci
-from .. import attempts, machine
+from .. import attempts
 from ..data.xids import SWITCH_XIDS
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome
@@ -56,7 +57,7 @@ def look(evidence: Evidence) -> Optional[Seen]:
     asked = look_at_fabric(evidence.host) if fatal else None
     reset = None
     if asked is not None and asked.recovered is None:
-        done = attempts.resets(attempts.read(evidence.host).attempts, machine.boot(evidence.host))
+        done = attempts.resets(attempts.read(evidence.host).attempts, processes.boot_id(evidence.host))
         reset = reset_of_all(asked, done)
     return Seen(events, loads, log.booted, asked, reset) if there or events else None
 

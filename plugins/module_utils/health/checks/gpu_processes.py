@@ -11,9 +11,10 @@ from __future__ import annotations
 import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple, Union
 
+from ...core import processes as client
 from ...core.frozen import frozen
 from ...core.host import Host
-from ...core.system_processes import is_daemon, name
+from ...core.system_processes import is_daemon
 from ...facts.nvml import processes as lists
 from ...facts.nvml.call import Gpu
 from ...facts.nvml.session import survey
@@ -61,7 +62,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to look at."""
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...slurm import jobs
-    from ...slurm.processes import job_of
+    from ...slurm.gpu_processes import job_of
 
     host = evidence.host
     answer = _places(host)
@@ -80,7 +81,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         if state == STUCK and _state(host, pid) != STUCK:
             state = ""
         of_node = is_daemon(host, pid, NAMES)
-        processes.append(Process(pid, state, name(host, pid), job_of(host, pid), tuple(sorted(gpus)), of_node))
+        processes.append(Process(pid, state, client.name(host, pid), job_of(host, pid), tuple(sorted(gpus)), of_node))
     # One that ended by itself while we looked is not there any more when NVML is asked again.
     gone = {one.pid for one in processes if one.state in (GONE, ZOMBIE)}
     if gone:
@@ -116,11 +117,8 @@ def _pids(gpu: Gpu) -> Iterator[int]:
 
 
 def _state(host: Host, pid: int) -> str:
-    text = host.read("/proc/{0}/stat".format(pid))
-    if text is None:
-        return GONE
-    words = text.rpartition(")")[2].split()
-    return {"Z": ZOMBIE, "X": GONE, "D": STUCK}.get(words[0] if words else "", "")
+    found = client.stat(host, pid)
+    return GONE if found is None else {"Z": ZOMBIE, "X": GONE, "D": STUCK}.get(found.state, "")
 
 
 def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:

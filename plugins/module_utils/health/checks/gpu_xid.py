@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ...core import processes
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 from ...facts import gpu_info
 from ...facts.gpu_info.names import RECOVERY_ACTIONS
 from ...facts.nvml import pci
-from .. import attempts, machine
+from .. import attempts
 from ..data.recovery_actions import BY_NAME, BY_WORDS, RecoveryAction
 from ..data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket, Consequence
 from ..evidence import Evidence
@@ -67,7 +68,7 @@ def _asked(evidence: Evidence) -> Tuple[Mapping[str, str], Mapping[str, float]]:
         gpus = gpu_info.gather(options, evidence.host).gpus
     except NodeError:
         return {}, {}
-    done = attempts.resets(attempts.read(evidence.host).attempts, machine.boot(evidence.host))
+    done = attempts.resets(attempts.read(evidence.host).attempts, processes.boot_id(evidence.host))
     answer, resets = {}, {}
     for gpu in gpus:
         repair, address = gpu.groups.get("repair"), gpu.identity.pci_address

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Dict, List, Optional, Tuple
 
+from ...core import processes
 from ...core.frozen import frozen
-from ...core.host import uptime_seconds
 from ...core.resource import NodeError
 from ...facts.virtual import virtual
 from ..container import contained
@@ -82,7 +82,7 @@ def _look(evidence: Evidence, check: str) -> Optional[Seen]:
         if place is not None and ((place, section.device) in events or len(events) < _MOST):
             count, newest = events.get((place, section.device), (0, 0.0))
             events[place, section.device] = (count + 1, max(newest, section.seconds))
-    uptime = uptime_seconds(evidence.host) or 0.0
+    uptime = processes.uptime(evidence.host) or 0.0
     seen = (
         Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(events.items())
     )

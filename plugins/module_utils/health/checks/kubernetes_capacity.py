@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, List, Mapping, Optional, Tuple, Union
 
+from ...core import processes
 from ...core.frozen import frozen
-from ...core.host import booted
 from ...core.resource import NodeError
 from ...facts.kubelet import FOLDER, PREFIX, parse, read
 from ..evidence import Evidence
@@ -70,7 +70,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         return "the kubelet has no resource of NVIDIA's device plugin"
     if strange and not ids:
         return "what the kubelet offers is not of NVIDIA's device plugin"
-    started = booted(host)
+    started = processes.boot_time(host)
     if started is not None and written < started:
         return "no device plugin has registered since the boot"
     try:

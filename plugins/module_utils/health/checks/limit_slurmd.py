@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Tuple
 
-from ...core import systemd
+from ...core import processes, systemd
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.units import size
-from ...facts.sysfs import natural
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
@@ -54,15 +53,11 @@ def look(evidence: Evidence) -> Seen:
 def _running(host: Host) -> Optional[Tuple[Tuple[str, float], ...]]:
     from ...slurm import places
 
-    name = next(iter(sorted(places.running(host), key=natural)), None)
-    text = None if name is None else host.read("/proc/{0}/limits".format(name))
-    return None if text is None else limits(text)
-
-
-def limits(text: str) -> Tuple[Tuple[str, float], ...]:
-    """The soft limits of /proc/PID/limits."""
-    found = re.findall(r"^(Max [a-z ]+?)  +(unlimited|\d+) ", text, re.MULTILINE)
-    return tuple((name, UNLIMITED if value == "unlimited" else float(value)) for name, value in found)
+    pid = next(iter(places.running(host)), None)
+    found = None if pid is None else processes.limits(host, pid)
+    if found is None:
+        return None
+    return tuple((name, UNLIMITED if value == "unlimited" else float(value)) for name, value in found.items())
 
 
 def drop_in(text: str) -> Tuple[Tuple[str, float], ...]:

@@ -9,6 +9,7 @@ import re
 from typing import Any, List, Mapping, Tuple
 
 from ...core.frozen import frozen
+from ...core.mounts import Swap, swaps
 from ...facts.sysfs import parse_int
 from ...facts.sysfs_numa import memory_bytes
 from ..evidence import Evidence
@@ -19,13 +20,6 @@ IDLE_HUGE_PAGES = "huge_pages_idle_percent"
 _HUGE_PAGES = "/sys/kernel/mm/hugepages"
 _FILES = ("nr_hugepages", "free_hugepages")
 _MIB = 1024.0**2
-
-
-@frozen
-class Swap:
-    path: str
-    size_bytes: int
-    used_bytes: int
 
 
 @frozen
@@ -44,13 +38,8 @@ class Pools:
 
 
 def look_at_swap(evidence: Evidence) -> Tuple[Swap, ...]:
-    found = []
-    for line in (evidence.host.read("/proc/swaps") or "").splitlines()[1:]:
-        words = line.split()
-        # zram is memory itself, only compressed.
-        if len(words) >= 4 and words[2].isdigit() and words[3].isdigit() and "/zram" not in words[0]:
-            found.append(Swap(words[0], int(words[2]) * 1024, int(words[3]) * 1024))
-    return tuple(found)
+    # zram is memory itself, only compressed.
+    return tuple(one for one in swaps(evidence.host) if "/zram" not in one.path)
 
 
 def judge_swap(seen: Tuple[Swap, ...], expected: Expected) -> Judgement:

@@ -14,10 +14,10 @@ import re
 import time
 from typing import List, Optional, Tuple
 
+from ...core import processes
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.shares import in_turn
-from ...core.system_processes import real_uid
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -44,7 +44,7 @@ class Process:
     """``started`` is in ticks since the boot, ``switches`` how often it left a processor, ``place`` where it waits."""
 
     pid: int
-    started: str
+    started: int
     command: str
     switches: int
     place: str
@@ -64,17 +64,15 @@ def look(evidence: Evidence) -> Seen:
         return Seen((), False)
     deadline = time.monotonic() + _SCAN_SECONDS
     first: List[Process] = []
-    for name in host.names("/proc"):
-        if not name.isdigit():
-            continue
+    for pid in processes.pids(host):
         if time.monotonic() > deadline:
             break
-        found = _waiting(host, int(name))
+        found = _waiting(host, pid)
         if found is not None:
             first.append(found)
     # One user's processes do not hide other users' processes, and the oldest processes are the likeliest to hang.
-    first.sort(key=lambda one: int(one.started) if one.started.isdigit() else 0)
-    first = in_turn(first, lambda one: real_uid(host, one.pid))[:_MOST]
+    first.sort(key=lambda one: one.started)
+    first = in_turn(first, lambda one: processes.real_uid(host, one.pid))[:_MOST]
     if first:
         time.sleep(_PAUSE_SECONDS)
     still = tuple(one for one in first if _waiting(host, one.pid) == one)
@@ -91,22 +89,18 @@ def _load(host: Host) -> float:
 
 
 def _waiting(host: Host, pid: int) -> Optional[Process]:
-    folder = "/proc/{0}".format(pid)
-    text = host.read(folder + "/stat") or ""
-    head, bracket, rest = text.rpartition(")")  # the name before it is the user's, brackets and all
-    words = rest.split()
-    if not bracket or not words or words[0] != "D" or len(words) < 20:
+    found = processes.stat(host, pid)
+    if found is None or found.state != "D":
         return None
-    try:
-        kernel = int(words[6]) & _KERNEL_THREAD
-    except ValueError:
+    start, flags = found.number(processes.STARTTIME), found.number(processes.FLAGS)
+    counts = (processes.status(host, pid, kind + "voluntary_ctxt_switches") for kind in ("", "non"))
+    switches = [int(one) for one in counts if one.isdecimal()]
+    place = processes.waits_in(host, pid)
+    if start is None or flags is None or flags & _KERNEL_THREAD:
         return None
-    switches = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d{1,18})$", host.read(folder + "/status") or "", re.M)
-    place = host.read_line(folder + "/wchan") or ""
-    if kernel or not switches or place in _FROZEN or _VFORK.fullmatch(place):
+    if not switches or place in _FROZEN or _VFORK.fullmatch(place):
         return None
-    command = head.partition("(")[2]
-    return Process(pid, words[19], command[:15], sum(int(one) for one in switches[-2:]), place[:64])
+    return Process(pid, start, found.name[:15], sum(switches), place[:64])
 
 
 def judge(seen: Seen, expected: Expected) -> Judgement:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Tuple
 
+from ...core import machine
 from ...core.frozen import frozen
-from .. import journal, machine, parts, repeats
+from .. import journal, parts, repeats
 from ..data.repeats import WINDOW_SECONDS
 from ..evidence import Evidence
 from ..silences import observe_of, observed_by
@@ -47,7 +48,7 @@ class Seen:
 def look(evidence: Evidence) -> Seen:
     """A damaged journal is told by the run that makes it anew."""
     here = parts.look(evidence.host)
-    known = journal.read(evidence.host)[0].on(machine.identity(evidence.host), here.values())
+    known = journal.read(evidence.host)[0].on(machine.fingerprint(evidence.host), here.values())
     places: Dict[parts.Part, str] = {}
     for key, part in here.items():
         places.setdefault(part, key)

@@ -10,9 +10,9 @@ import os
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ...core import systemd
+from ...core import processes, systemd
 from ...core.frozen import frozen, replaced
-from ...core.host import Host, booted
+from ...core.host import Host
 from ...core.resource import NodeError
 from ...core.system_processes import contained
 from ...facts import daemons, fabric, gpu_info
@@ -155,7 +155,7 @@ def _held(host: Host) -> Tuple[str, ...]:
 
 def _newer_than_the_boot(host: Host, names: Sequence[str]) -> Tuple[str, ...]:
     """Boot units that site.yml wrote since: it did their work itself, and they run first at the next boot."""
-    start = booted(host)
+    start = processes.boot_time(host)
     if start is None:
         return ()
     answer = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import Callable, Dict, Optional, Tuple
 
-from ...core import declaration, managed_files
+from ...core import declaration, machine, managed_files, processes
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.machine import short_name
@@ -22,7 +22,6 @@ from ...slurm import drain, slurmd, this_node
 from ...slurm.client import TAKEN, Slurm
 from ...slurm.commands import Commands
 from ...slurm.types import SlurmNode
-from .. import machine
 from ..gate import owing
 from ..gate.settings import SECTION as GATE
 from ..gate.settings import Settings as Gate
@@ -160,7 +159,7 @@ class Follower:
 
     def _here(self, answer: Answer, known: Memory, settings: Settings) -> Tuple[plan.Here, Memory]:
         """The name of a machine is asked for once, when the first event comes."""
-        identity, boot = machine.identity(self.host), machine.boot(self.host)
+        identity, boot = machine.fingerprint(self.host), processes.boot_id(self.host)
         name = settings.machine_name
         if not name and settings.provider == AZURE:
             if known.name and known.machine == identity:

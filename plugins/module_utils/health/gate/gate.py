@@ -14,7 +14,7 @@ import dataclasses
 import time
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
-from ...core import declaration
+from ...core import declaration, machine, processes
 from ...core.host import Host, LockHeld
 from ...core.options import of_section
 from ...core.resource import NodeError
@@ -22,7 +22,6 @@ from ...slurm import drain, states
 from ...slurm.client import TAKEN, Slurm
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ...slurm.types import SlurmNode
-from .. import machine
 from ..types import Verdict
 from . import history, plan
 from .settings import REMEDY_LOCK, SECTION, Settings, applied
@@ -69,7 +68,7 @@ class Gate:
             found, damage = history.taken(self.host)
             if damage:
                 self._tell(damage)
-            known = found.of(machine.identity(self.host)).added(history.Entry.of(verdict))
+            known = found.of(machine.fingerprint(self.host)).added(history.Entry.of(verdict))
             known = plan.charged(known, settings)
             self._keep(known)
             if self._unwritten:
@@ -113,7 +112,7 @@ class Gate:
         return plan.Decision(LEAVE, why, person=True, owes=decision.owes)
 
     def _settle(self, known: history.History, settings: Settings, now: float) -> Report:
-        boot = machine.boot(self.host)
+        boot = processes.boot_id(self.host)
         state = self._slurm.look()
         known = plan.recalled(state, known)
         decision = plan.decide(state, known, settings, now, boot)
@@ -163,7 +162,7 @@ class Gate:
             tried = dataclasses.replace(known.debt, attempts=known.debt.attempts + 1, tried=now)
             known = dataclasses.replace(known, debt=tried)
         if drained and plan.is_up(state):
-            known = dataclasses.replace(known, up=machine.boot(self.host))
+            known = dataclasses.replace(known, up=processes.boot_id(self.host))
         in_sight = in_service and not plan.away(state) and not plan.returning(state)
         known = dataclasses.replace(known, serving=in_sight)
         known = known.acted("" if decision.action == LEAVE else decision.action, drained, boot)

@@ -9,11 +9,10 @@ import dataclasses
 import os
 from typing import Any, Dict, Optional, Set, Tuple
 
-from ...core import safe_files
+from ...core import processes, safe_files
 from ...core.frozen import plain
-from ...core.host import Host, booted
+from ...core.host import Host
 from ...core.state_file import StateFile, document
-from .. import machine
 from ..types import NO_TOOL, NOT_COVERED, Cost, Outcome, Result, Verdict
 
 PATH = "/var/lib/gpu_node/health/history.json"
@@ -218,7 +217,7 @@ def lost(why: str) -> History:
 def load(host: Host) -> Tuple[History, str]:
     """(the history, why it could not be read)."""
     found, damage = FILE.read(host)
-    started = booted(host) or 0.0
+    started = processes.boot_time(host) or 0.0
     if damage:
         times = _times(host, PATH)
     elif found is None:
@@ -229,7 +228,7 @@ def load(host: Host) -> Tuple[History, str]:
     if not damage:
         return found or History(), ""
     older = times is not None and times.st_mtime < started
-    return dataclasses.replace(lost(damage), boot="" if older else machine.boot(host)), damage
+    return dataclasses.replace(lost(damage), boot="" if older else processes.boot_id(host)), damage
 
 
 def _times(host: Host, path: str) -> Optional[os.stat_result]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import fnmatch
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
+from ...core import machine, processes
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.state_file import StateFile, document
-from .. import machine
 from ..attempts import DAY_SECONDS, Record
 from ..data.returns import ACTIVE
 from ..silences import observe_of, observed_by, of_node
@@ -106,7 +106,7 @@ def keep(host: Host, verdict: Verdict) -> str:
     :raises NodeError: it cannot be written.
     """
     known = read(host)
-    after = updated(known, verdict, machine.identity(host), machine.boot(host))
+    after = updated(known, verdict, machine.fingerprint(host), processes.boot_id(host))
     if after != known and (after.faults or known.faults):
         return FILE.write(host, after)
     return ""
@@ -133,9 +133,9 @@ def now_counting(host: Host, node: str, settings: Mapping[str, Any], record: Rec
     known = read(host)
     if not known.faults:
         return ()
-    identity = machine.identity(host)
+    identity = machine.fingerprint(host)
     debt = history.read(host).of(identity).debt
-    return counting(known, debt, record, settings, node, identity, machine.boot(host), now)
+    return counting(known, debt, record, settings, node, identity, processes.boot_id(host), now)
 
 
 def findings(kept: Sequence[Kept]) -> Tuple[Tuple[str, Finding], ...]:

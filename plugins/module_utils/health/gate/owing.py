@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...core import declaration
+from ...core import declaration, machine
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.options import of_section
 from ...core.resource import NodeError
-from .. import machine
 from ..types import Cost, Verdict
 from . import history, kept, plan, proof
 from .settings import SECTION, Settings, applied
@@ -28,7 +27,7 @@ def checks(host: Host, node: str, now: float) -> Tuple[str, ...]:
     """
     declared = declaration.read(host)
     settings = applied(of_section(Settings, declared.get(SECTION)), declared, node, now)
-    known = history.read(host).of(machine.identity(host))
+    known = history.read(host).of(machine.fingerprint(host))
     return proof.left(known.debt, settings.left_out).checks if settings.proof else ()
 
 
@@ -61,7 +60,7 @@ def held(host: Host, node: str, now: float) -> Held:
     if SECTION not in declared:
         return FREE  # nobody would ever put it back
     settings = applied(of_section(Settings, declared[SECTION]), declared, node, now)
-    known = history.read(host).of(machine.identity(host))
+    known = history.read(host).of(machine.fingerprint(host))
     left = proof.left(known.debt, settings.left_out)
     if not settings.proof or left == proof.Left():
         return FREE
@@ -84,7 +83,7 @@ def tell(host: Host, verdict: Verdict) -> str:
     settings = of_section(Settings, declaration.read(host).get(SECTION))
     with host.lock(LOCK, LOCK_SECONDS):
         known, damaged = history.taken(host)
-        known = known.of(machine.identity(host)).added(history.Entry.of(verdict))
+        known = known.of(machine.fingerprint(host)).added(history.Entry.of(verdict))
         history.write(host, plan.charged(known, settings))
     kept.keep(host, verdict)
     return damaged

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
-from ...core import declaration
+from ...core import declaration, machine
 from ...core.frozen import frozen, plain
 from ...core.host import Host
 from ...core.options import of_section
-from .. import attempts, journal, machine, overrules, parts
+from .. import attempts, journal, overrules, parts
 from ..attempts import Record
 from ..journal import Event
 from ..parts import Part
@@ -109,7 +109,7 @@ def look(host: Host, node: str, now: float) -> Past:
     """:raises NodeError: the declaration cannot be read."""
     declared = declaration.read(host)
     settings = dataclasses.replace(of_section(Settings, declared.get(SECTION)), left_out=left_out(declared))
-    identity = machine.identity(host)
+    identity = machine.fingerprint(host)
     problems: List[str] = []
     notes: List[str] = []
     known, lost = history.load(host)

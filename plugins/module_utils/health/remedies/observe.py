@@ -9,7 +9,7 @@ import time
 from typing import List, Optional, Tuple
 
 from ... import health
-from ...core import declaration
+from ...core import declaration, machine, processes
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -20,7 +20,7 @@ from ...facts.gpu_info import GpuInformation, Information
 from ...gpus.mig import clients
 from ...slurm import drain, slurmd
 from ...slurm.client import Slurm
-from .. import attempts, machine
+from .. import attempts
 from ..gate import history, kept
 from ..gate.settings import Settings
 from ..types import Outcome, Verdict
@@ -64,7 +64,7 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
         findings=verdict.findings,
         record=record,
         now=now,
-        boot=machine.boot(host),
+        boot=processes.boot_id(host),
         cluster=cluster,
         unknown=unknown,
         gpus=() if found is None else gpus_of(found.gpus),
@@ -75,7 +75,7 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
         units=units,
         beside=beside,
         kept=found_active,
-        proofs=history.read(host).of(machine.identity(host)).debt.attempts if found_active else 0,
+        proofs=history.read(host).of(machine.fingerprint(host)).debt.attempts if found_active else 0,
     )
     return World(state, verdict, found)
 

@@ -15,11 +15,11 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ... import health
-from ...core import declaration, systemd
+from ...core import declaration, machine, processes, systemd
 from ...core.host import Host
 from ...core.options import of_section
 from ...core.resource import Misuse, NodeError
-from ...health import Cost, Options, Outcome, Verdict, machine
+from ...health import Cost, Options, Outcome, Verdict
 from ...health.checks.gpu_fabric import JOINING
 from ...health.gate import gate, history, plan, record
 from ...health.gate.settings import PROOF_LOCK, REMEDY_LOCK, SECTION, Settings, applied
@@ -74,12 +74,12 @@ def owed(host: Host, node: str) -> Optional[str]:
 
     :raises NodeError: the declaration cannot be read.
     """
-    known = history.read(host).of(machine.identity(host))
+    known = history.read(host).of(machine.fingerprint(host))
     if known.drained is not True:
         return None
     declared, now = declaration.read(host), time.time()
     settings = applied(of_section(Settings, declared.get(SECTION)), declared, node, now)
-    return plan.owed(known, settings, now, machine.boot(host))
+    return plan.owed(known, settings, now, processes.boot_id(host))
 
 
 def settled(host: Host, node: str, verdict: Verdict, tell: Tell) -> Tuple[Decision, bool]:

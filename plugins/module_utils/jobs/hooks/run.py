@@ -13,11 +13,11 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
-from ...core import declaration
+from ...core import declaration, processes
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...slurm import ACTIVE_LOCK, drain, jobs, proc, scratch, user_folders
+from ...slurm import ACTIVE_LOCK, drain, jobs, scratch, user_folders
 from ...slurm import beeond as shared_scratch
 from ...slurm.jobs import Running
 from ...slurm.prepare import PREPARED, prepare
@@ -93,7 +93,7 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         hook.tell(str(error))
     hook.more_time(hook.settings.grace_seconds)
     note = _note_of(hook, job)
-    hook.step("noting that the job is over", _LOCK_SECONDS, lambda: jobs.end(host, note, proc.this(host)))
+    hook.step("noting that the job is over", _LOCK_SECONDS, lambda: jobs.end(host, note, processes.this(host)))
     over = (note, *(hook.step("looking for jobs that are over", _ASK_SECONDS, lambda: _left_over(hook, note)) or ()))
     stuck = _end_processes(hook, note) if note.gpus and hook.settings.end_processes else ()
     if hook.settings.clocks:
@@ -145,7 +145,7 @@ def _gpus(hook: Hook, job: Job) -> Tuple[str, ...]:
 def _folder(hook: Hook, job: Job) -> Optional[str]:
     """Where the folder of the job is, or is about to be."""
     found = scratch.mounted(hook.host, scratch.places(hook.section(scratch.SECTION)))
-    return None if found is None else scratch.folder_of(found[0], job.id)
+    return None if found is None else scratch.folder_of(found.point, job.id)
 
 
 def _raise_clocks(hook: Hook, note: Running) -> None:
@@ -175,30 +175,30 @@ def _left_over(hook: Hook, note: Running) -> List[Running]:
     from ...slurm.client import Slurm  # a prolog does not ask slurmctld unless something is wrong
 
     host = hook.host
-    found = [one for one in jobs.over(host) if one.id != note.id and not (one.by and proc.alive(host, one.by))]
-    found = [one for one in found if not any(proc.alive(host, process) for process in one.stuck)]
+    found = [one for one in jobs.over(host) if one.id != note.id and not (one.by and processes.alive(host, one.by))]
+    found = [one for one in found if not any(processes.alive(host, process) for process in one.stuck)]
     node = Slurm(host, "", hook.settings.scontrol)
     for one in running.find_ended(host, node, (note, *found)):
         hook.tell("job {0} ended without an epilog: its clocks and folders are taken back now".format(one.id))
-        jobs.end(host, one, proc.this(host))
+        jobs.end(host, one, processes.this(host))
         found.append(one)
     return found
 
 
-def _end_processes(hook: Hook, note: Running) -> Tuple[proc.Started, ...]:
+def _end_processes(hook: Hook, note: Running) -> Tuple[processes.Started, ...]:
     """What the job left on its GPUs is ended; returns what could not be, which is a finding."""
-    from ...slurm import leftovers, processes
+    from ...slurm import gpu_processes, leftovers
 
     grace = hook.settings.grace_seconds
 
     def act() -> List[leftovers.Process]:
         running = tuple(one for one in jobs.running(hook.host) if one.id != note.id)
-        verdicts = [leftovers.judge(one, note, running) for one in processes.on_gpus(hook.host, note.gpus)]
+        verdicts = [leftovers.judge(one, note, running) for one in gpu_processes.on_gpus(hook.host, note.gpus)]
         for one in verdicts:
             if not one.end and one.process.uid == note.uid:
                 hook.tell("process {0} ({1}) stays: {2}".format(one.process.pid, one.process.command, one.why))
         chosen = [one.process for one in verdicts if one.end]
-        left = processes.end(hook.host, chosen, grace)
+        left = gpu_processes.end(hook.host, chosen, grace)
         gone = [one for one in chosen if one not in left]
         hook.report.ended = tuple(one.pid for one in gone)
         for process in gone:
@@ -238,7 +238,7 @@ def _discard_folder(hook: Hook, note: Running) -> None:
     hook.report.folder = hook.report.folder or folder
 
 
-def _forget(hook: Hook, over: Tuple[Running, ...], stuck: Tuple[proc.Started, ...]) -> None:
+def _forget(hook: Hook, over: Tuple[Running, ...], stuck: Tuple[processes.Started, ...]) -> None:
     if stuck:
         jobs.stay(hook.host, over[0], stuck)
     for one in over[1:] if stuck else over:
@@ -372,7 +372,7 @@ def finding(host: Host) -> Optional[str]:
         return _short(error)
     for job in jobs.over(host):
         for one in job.stuck:
-            if proc.alive(host, one):
+            if processes.alive(host, one):
                 return "process {0} of job {1}: it could not be ended and is still there".format(one[0], job.id)
     return None
 

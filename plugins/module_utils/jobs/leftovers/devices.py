@@ -16,8 +16,8 @@ from ...gpus.settings import record
 from ...gpus.settings.observe import observe
 from ...gpus.settings.options import SECTION, Clocks, Settings
 from ...gpus.settings.types import DEFAULT, ClockClaim, Entry
+from ...slurm import gpu_processes as on_gpus
 from ...slurm import holding
-from ...slurm import processes as on_gpus
 from ...slurm.gpus import CALL_TIMEOUT_SECONDS
 from ...slurm.types import Jobs
 from ..hooks.clocks import declared_clocks, return_to_declared

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import FrozenSet, Iterable, List, Tuple
 
-from ...core import mounts, tree_users
+from ...core import mounts, open_files
 from ...core.frozen import replaced
 from ...core.host import Host
 from .types import CORE_DUMPS, ENVIRONMENTS, TMP_FILES, Leftover
@@ -39,5 +39,5 @@ def in_use(host: Host, leftovers: Iterable[Leftover]) -> Tuple[FrozenSet[str], b
     process could be asked."""
     kinds = {one.place.path: one.kind for one in leftovers if one.place is not None}
     trees = {path: [path.rsplit("-", 1)[0]] for path, kind in kinds.items() if kind == ENVIRONMENTS}
-    found, whole = tree_users.open_below(host, tuple(kinds))
-    return found | set(tree_users.named_by(host, trees)), whole
+    found, whole = open_files.open_below(host, tuple(kinds))
+    return found | set(open_files.named_by(host, trees)), whole

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Tuple
 
-from ...core import declaration, mounts, shares
-from ...core.host import Host, uptime_seconds
+from ...core import declaration, mounts, processes, shares
+from ...core.host import Host
 from ...core.resource import NodeError
 from ...core.system_processes import least_uid
 from ...slurm import on_node, scratch
@@ -34,7 +34,7 @@ def look(host: Host, settings: Settings) -> Seen:
             if len(some) > _MOST:
                 notes.append("{0}: {1} were found, and {2} are looked at".format(kind, len(some), _MOST))
     slurm = on_node.slurm_of(host, declared)
-    uptime = uptime_seconds(host)
+    uptime = processes.uptime(host)
     # What is of an earlier boot needs nobody's word.
     asked = [one.job for one in found if one.job is not None and (uptime is None or one.idle_seconds <= uptime)]
     here, told = on_node.look(host, slurm, asked)

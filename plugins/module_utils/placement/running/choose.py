@@ -9,10 +9,12 @@ import os
 import re
 from typing import Optional, Sequence, Tuple
 
+from ...core import mounts, processes
 from ...core.host import Host
 from ...core.resource import Misuse, NodeError
 from ...slurm.job_processes import job_pids
-from . import read_proc
+
+_HIDDEN = re.compile(r"hidepid=(?!0$|off$).*")
 
 
 def choose(
@@ -44,9 +46,9 @@ def _by_number(host: Host, pids: Sequence[int]) -> Tuple[int, ...]:
     for pid in pids:
         if pid < 1:
             raise Misuse("process {0}".format(pid), "this is no number of a process", "look it up with pgrep or ps")
-        if read_proc.stat(host, pid) is not None:
+        if processes.stat(host, pid) is not None:
             continue
-        if read_proc.hidden(host, pid):
+        if processes.hidden(host, pid):
             raise NodeError(
                 "process {0}".format(pid), "it belongs to another user, and you may not look at it", "run this as root"
             )
@@ -66,20 +68,20 @@ def _by_pattern(host: Host, pattern: str, own_pid: int) -> Tuple[int, ...]:
     if not pattern:
         raise Misuse("the pattern", "it is empty, so every process would match", "give a part of the command line")
     # The command itself, and the shell, sudo or ssh that runs it, have the pattern on their command lines as well.
-    own = set(read_proc.ancestors(host, own_pid))
+    own = set(processes.ancestors(host, own_pid))
     found, itself, hidden = [], False, 0
-    for pid in read_proc.pids(host):
-        command = read_proc.command(host, pid)
-        if command is None:
-            hidden += read_proc.hidden(host, pid)
-        elif command and expression.search(command):
+    for pid in processes.pids(host):
+        command = " ".join(processes.cmdline(host, pid))
+        if not command:
+            hidden += processes.hidden(host, pid)
+        elif expression.search(command):
             if pid in own:
                 itself = True
             else:
                 found.append(pid)
     if found:
         return tuple(found)
-    if hidden or read_proc.others_are_hidden(host):
+    if hidden or _others_are_hidden(host):
         raise NodeError(
             "pattern {0!r}".format(pattern),
             "none of your own processes matches, and you may not look at those of other users",
@@ -90,3 +92,9 @@ def _by_pattern(host: Host, pattern: str, own_pid: int) -> Tuple[int, ...]:
         "it matches only this command and what started it" if itself else "no process has it on its command line",
         "start the application first, or look with 'pgrep -af' what its command line is",
     )
+
+
+def _others_are_hidden(host: Host) -> bool:
+    """Whether this user does not see the processes of others (hidepid= of /proc)."""
+    proc = mounts.at(mounts.read(host), "/proc")
+    return os.geteuid() != 0 and proc is not None and any(_HIDDEN.fullmatch(one) for one in proc.options)

@@ -6,18 +6,27 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ...core import processes
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import gpu_info
+from ...facts.nvml.selectors import container_gpus, cuda_gpus, slurm_gpus
 from ...facts.nvml.status import Status
-from . import read_proc
+from ...facts.sysfs import parse_cpulist
 from .types import GpuUse, Process, State, Thread
 
 # One look sees who runs at one moment; three tell a thread that works from one that woke up for a blink.
 LOOKS, PAUSE_SECONDS = 3, 0.1
-_GONE = ("Z", "X")  # a zombie has ended, and waits for its parent to notice
+# The GPUs given to a process: Slurm's are those of the node, CUDA's may be counted within a cgroup. The container's
+# come last: images of NVIDIA say "all" in it, and CUDA counts within what the container was given.
+_GPU_VARIABLES: Mapping[str, Callable[[str], Optional[Tuple[str, ...]]]] = {
+    "SLURM_STEP_GPUS": slurm_gpus,
+    "SLURM_JOB_GPUS": slurm_gpus,
+    "CUDA_VISIBLE_DEVICES": cuda_gpus,
+    "NVIDIA_VISIBLE_DEVICES": container_gpus,
+}
 
 
 def observe(
@@ -37,51 +46,56 @@ def observe(
             pause(PAUSE_SECONDS)
         seen.append(_look(host, pids))
     found = [(pid, _process(host, pid, seen)) for pid in pids]
-    processes = tuple(process for dummy, process in found if process is not None)
-    if not processes:
+    running = tuple(process for dummy, process in found if process is not None)
+    if not running:
         raise NodeError(
             "process {0}".format(", ".join(str(pid) for pid in pids)),
             "it ended while it was being looked at" if len(pids) == 1 else "they ended while they were being looked at",
             "run this while the application runs",
         )
     gpus, reason = _gpus() if ask_nvml else ((), None)
-    return State(processes, gpus, reason, tuple(pid for pid, process in found if process is None))
+    return State(running, gpus, reason, tuple(pid for pid, process in found if process is None))
 
 
 def _look(host: Host, pids: Sequence[int]) -> Dict[Tuple[int, int], Tuple[str, int]]:
     seen = {}
     for pid in pids:
-        for tid in read_proc.tids(host, pid):
-            found = read_proc.stat(host, pid, tid)
-            if found is not None:
-                seen[pid, tid] = (found.state, found.last_cpu)
+        for tid in processes.tids(host, pid):
+            found = processes.stat(host, pid, tid)
+            cpu = None if found is None else found.number(processes.PROCESSOR)
+            if found is not None and cpu is not None:
+                seen[pid, tid] = (found.state, cpu)
     return seen
 
 
 def _process(host: Host, pid: int, seen: Sequence[Dict[Tuple[int, int], Tuple[str, int]]]) -> Optional[Process]:
-    found = read_proc.stat(host, pid)
-    if found is None or found.state in _GONE:
+    found = processes.stat(host, pid)
+    if found is None or found.ended:
         return None
     threads = []
-    for tid in read_proc.tids(host, pid):
-        own = read_proc.stat(host, pid, tid)
-        cpus = read_proc.allowed(host, pid, tid)
+    for tid in processes.tids(host, pid):
+        own = processes.stat(host, pid, tid)
+        cpus = cpus_allowed(host, pid, tid)
         if own is not None and cpus:
             threads.append(Thread(tid, own.name, cpus, tuple(look.get((pid, tid)) for look in seen)))
-    command = read_proc.command(host, pid)
-    if not threads or command is None:
+    if not threads:
         return None
     # The first thread carries the number of the process.
     threads.sort(key=lambda thread: (thread.tid != pid, thread.tid))
     return Process(
         pid=pid,
-        parent=found.parent,
+        parent=found.number(processes.PPID) or 0,
         name=found.name,
-        command=command,
-        cpu_ticks=found.cpu_ticks,
+        command=" ".join(processes.cmdline(host, pid)),
+        cpu_ticks=(found.number(processes.UTIME) or 0) + (found.number(processes.STIME) or 0),
         threads=tuple(threads),
-        gpus_given=read_proc.gpus_given(host, pid),
+        gpus_given=_gpus_given(host, pid),
     )
+
+
+def cpus_allowed(host: Host, pid: int, tid: int) -> Tuple[int, ...]:
+    """The CPUs that a thread may run on: its affinity within its cgroup's cpuset."""
+    return parse_cpulist(processes.status(host, pid, "Cpus_allowed_list", tid))
 
 
 def _gpus() -> Tuple[Tuple[GpuUse, ...], Optional[str]]:
@@ -93,3 +107,12 @@ def _gpus() -> Tuple[Tuple[GpuUse, ...], Optional[str]]:
         uses.append(GpuUse(gpu.identity.index, gpu.identity.uuid, gpu.identity.pci_address, pids))
     silent = answer.status not in (Status.OK.value, Status.NO_GPU.value)
     return tuple(uses), answer.message if silent else None
+
+
+def _gpus_given(host: Host, pid: int) -> Optional[Tuple[str, ...]]:
+    """The GPUs that the environment of a process names; None where it names none or is not ours to read."""
+    variables = processes.environ(host, pid)
+    for name in _GPU_VARIABLES:
+        if name in variables:
+            return _GPU_VARIABLES[name](variables[name])
+    return None

@@ -69,7 +69,7 @@ def find(host: Host, program: str) -> Optional[str]:
 def _scratch(host: Host, declared: Optional[Dict[str, object]]) -> Optional[str]:
     places = scratch.places(declared)
     found = scratch.mounted(host, places)
-    return found[0] if found is not None else next(iter(places), None)
+    return found.point if found is not None else next(iter(places), None)
 
 
 def _mellanox(host: Host) -> int:

@@ -15,8 +15,8 @@ from ...core import declaration, managed_files, module_systems, mounts
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.module_systems import SUFFIXES
+from ...core.open_files import users
 from ...core.state_file import StateFile, document
-from ...core.tree_users import users
 from ...core.trees import is_partial, look_at_link
 from .choose import link_path, may_go
 from .options import Desired

@@ -35,4 +35,4 @@ def _scratch(host: Host, declared: Optional[Mapping[str, Any]]) -> str:
     """Where it is mounted; else where it is to be."""
     places = scratch.places(declared)
     found = scratch.mounted(host, places)
-    return found[0] if found is not None else next(iter(places), mounts.SCRATCH)
+    return found.point if found is not None else next(iter(places), mounts.SCRATCH)

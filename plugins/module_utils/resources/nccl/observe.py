@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import os
-import re
 import time
-from typing import Any, Iterable, Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
-from ...core import declaration, managed_files, systemd
+from ...core import declaration, managed_files, processes, systemd
 from ...core import sysctl as files
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -19,7 +18,7 @@ from ...slurm import slurmd
 from . import library, machine
 from .options import TOPOLOGIES, Desired
 from .sysctl import remembered
-from .types import ASIDE, PATHS, SECTION, SLURMD, SYSCTL, Elsewhere, Slurmd, State, Words, graph_file
+from .types import ASIDE, PATHS, SECTION, SLURMD, SYSCTL, Elsewhere, Slurmd, State, graph_file
 
 # Azure's HPC images write /etc/nccl.conf anew at each boot with this unit.
 _REWRITER = "sku-customizations.service"
@@ -80,8 +79,8 @@ def _slurmd(host: Host) -> Slurmd:
         (answer,) = systemd.show(host, ("slurmd.service",), ("MainPID", "NeedDaemonReload"))
     except NodeError:  # no answer is none: the drop-in is written all the same, and read at the next boot
         return Slurmd(installed=True)
-    text = host.read("/proc/{0}/limits".format(answer.get("MainPID", "0")))
-    running = None if text is None else limits(text.splitlines())
+    found = processes.limits(host, answer.get("MainPID", "0"))
+    running = None if found is None else tuple((_LINES[one], found[one]) for one in _LINES if one in found)
     return Slurmd(True, running, answer.get("NeedDaemonReload") == "yes", _older(host))
 
 
@@ -100,13 +99,3 @@ _LINES = {
     "Max processes": "nproc",
     "Max core file size": "core",
 }
-
-
-def limits(lines: Iterable[str]) -> Words:
-    """The soft limits of /proc/PID/limits by the names of limits.conf(5), as that file counts them there: in bytes."""
-    found = []
-    for line in lines:
-        matched = re.match(r"(Max [a-z ]+?)  +(unlimited|\d+) ", line)
-        if matched and matched.group(1) in _LINES:
-            found.append((_LINES[matched.group(1)], matched.group(2)))
-    return tuple(found)

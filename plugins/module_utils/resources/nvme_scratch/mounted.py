@@ -11,6 +11,7 @@ import stat
 from typing import Iterator, List, Optional, Sequence, Set, Tuple
 
 from ...core import child
+from ...core import mounts as core_mounts
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -22,7 +23,7 @@ from .types import Mount, MountPoint
 AUTOMOUNT_SECONDS = 45.0
 
 
-def _devices(host: Host, line: parse.MountLine, device: Optional[str]) -> List[str]:
+def _devices(host: Host, line: core_mounts.Mount, device: Optional[str]) -> List[str]:
     """Every block device of a mounted file system; of btrfs and ZFS mountinfo has one of them or none."""
     if line.filesystem == "btrfs" and device is not None:
         base = "/sys/fs/btrfs"
@@ -42,21 +43,21 @@ def _devices(host: Host, line: parse.MountLine, device: Optional[str]) -> List[s
 def mounts(host: Host) -> Tuple[Mount, ...]:
     """All mounts; of those on disks it is told what covers them."""
     found = []
-    lines = parse.mountinfo(host.read("/proc/self/mountinfo") or "")
+    lines = core_mounts.read(host)
     covering = parse.covering(lines)
     for line in lines:
         device = None
-        if host.exists("/sys/dev/block/" + line.number):
-            device = os.path.basename(host.real_path("/sys/dev/block/" + line.number))
+        if host.exists("/sys/dev/block/" + line.device):
+            device = os.path.basename(host.real_path("/sys/dev/block/" + line.device))
         elif line.source.startswith("/dev/"):  # btrfs and zfs mounts have numbers of their own
             device = os.path.basename(host.real_path(line.source))
         devices = _devices(host, line, device)
         disks = tuple(sorted({disk for one in devices for disk in disks_under(host, one)}))
         over = covering[line.mount_id] if disks else ()
-        hiding = [one for one in over if (line.mount_point + "/").startswith(one.mount_point.rstrip("/") + "/")]
+        hiding = [one for one in over if (line.point + "/").startswith(one.point.rstrip("/") + "/")]
         found.append(
             Mount(
-                line.mount_point,
+                line.point,
                 device,
                 line.filesystem,
                 line.writable,
@@ -71,8 +72,8 @@ def mounts(host: Host) -> Tuple[Mount, ...]:
     return tuple(found)
 
 
-def _words(lines: Sequence[parse.MountLine]) -> Tuple[str, ...]:
-    return tuple("{0} ({1}) at {2}".format(one.source, one.filesystem, one.mount_point) for one in lines)
+def _words(lines: Sequence[core_mounts.Mount]) -> Tuple[str, ...]:
+    return tuple("{0} ({1}) at {2}".format(one.source, one.filesystem, one.point) for one in lines)
 
 
 def concern(found: Sequence[Mount], places: Set[str], names: Set[str]) -> List[Mount]:

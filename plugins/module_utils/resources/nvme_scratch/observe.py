@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Set, Tuple
 from ...core import declaration, machine
 from ...core.frozen import replaced
 from ...core.host import Host
+from ...core.mounts import swaps
 from ...core.resource import NodeError
 from ...facts.scratch import disks as sysfs
 from ...facts.scratch import record
@@ -215,7 +216,7 @@ def observe(host: Host, desired: Desired) -> State:
 
 
 def _look(host: Host, desired: Desired, found_mounts: Tuple[Mount, ...], places: Set[str]) -> State:
-    found_swaps = parse.swaps(host.read("/proc/swaps") or "")
+    found_swaps = tuple(one.path for one in swaps(host))
     disks = [_probed(host, disk, found_mounts, found_swaps) for disk in visible_disks(host, desired)]
     tools = ("mdadm", "mkfs." + desired.filesystem, "wipefs", "blkid", "mount", "umount")
     names = {disk.name for disk in disks}

@@ -16,9 +16,9 @@ import re
 import stat
 import struct
 import time
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Callable, Dict, Iterator, Mapping, Optional, Set, Tuple
 
-from ...core import system_processes
+from ...core import open_files, processes
 from ...core.host import Host
 
 LIMIT_SECONDS = 20.0
@@ -26,8 +26,6 @@ LIMIT_SECONDS = 20.0
 TRIES = 6
 PAUSE_SECONDS = 0.5
 
-# PROC_PID_INIT_INO (include/linux/proc_ns.h), since Linux 3.8.
-_FIRST_NAMESPACE = "pid:[4026531836]"
 _AT_FDCWD = -100
 _STATX_DONT_SYNC = 0x4000
 _STATX_TYPE = 0x1
@@ -66,59 +64,23 @@ def plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.:/@+-]", "?", name)[:40] or "?"
 
 
-def _elsewhere(host: Host) -> bool:
-    """Whether this is a PID namespace of its own: processes outside of it are not even listed in /proc."""
-    try:
-        return os.readlink(host.path("/proc/self/ns/pid")) != _FIRST_NAMESPACE
-    except FileNotFoundError:
-        return False
-
-
 def _processes(host: Host, wanted: Set[Number], deadline: float) -> Iterator[Tuple[Number, str]]:
     """:raises OSError: one of them may not be asked, or there are too many."""
-    if _elsewhere(host):
+    if processes.in_container(host):
         raise OSError(errno.EPERM, "processes outside of this container cannot be seen")
-    for pid in os.listdir(host.path("/proc")):
-        if not pid.isdigit():
-            continue
-        folder = host.path("/proc/" + pid)
+    for pid in processes.pids(host):
         seen: Set[Number] = set()
-        for link in _handles(folder, pid):
+        for link in open_files.descriptors(host, pid):
             if time.monotonic() > deadline:
-                raise OSError(errno.ETIMEDOUT, "the processes have too many files open to be asked", folder)
+                raise OSError(errno.ETIMEDOUT, "the processes have too many files open to be asked", link)
             try:
                 number = block_device(link)
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if number in wanted and number is not None and number not in seen:
                 seen.add(number)
-                name = plain(system_processes.name(host, pid))
+                name = plain(processes.name(host, pid))
                 yield number, "process {0} ({1})".format(pid, name)
-
-
-def _handles(folder: str, pid: str) -> Iterator[str]:
-    """What a process has open. Its threads share one table, unless one has taken its own or the first has ended.
-
-    What is only mapped is not seen: to ask for that (``maps``) waits for a process that hangs in the kernel.
-    """
-    tables: List[List[str]] = []
-    for thread in [pid, *(name for name in _names(folder + "/task") if name != pid)]:
-        own = "{0}/task/{1}/fd".format(folder, thread)
-        handles = sorted(_names(own))
-        if handles not in tables:
-            for handle in handles:
-                yield "{0}/{1}".format(own, handle)
-            # A thread that ended meanwhile has shown nothing of a table that the others still have.
-            if sorted(_names(own)) == handles:
-                tables.append(handles)
-
-
-def _names(folder: str) -> List[str]:
-    """:raises OSError: it may not be asked."""
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 def _kernel(host: Host, wanted: Set[Number]) -> Iterator[Tuple[Number, str]]:

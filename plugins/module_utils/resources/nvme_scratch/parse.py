@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ...core.frozen import frozen
+from ...core.mounts import Mount
 from ...facts.scratch.record import canonical
-from .fstab import unescape
 from .types import Member, Signature
 
 
@@ -78,71 +77,27 @@ def examine(text: str) -> Dict[str, Member]:
     return members
 
 
-@frozen
-class MountLine:
-    """One line of mountinfo; ``number`` is major:minor of the device, ``parent`` the mount that it is mounted on."""
-
-    mount_id: str
-    parent: str
-    number: str
-    root: str
-    mount_point: str
-    filesystem: str
-    source: str
-    writable: bool
-    options: Tuple[str, ...] = ()
-
-
-def mountinfo(text: str) -> Tuple[MountLine, ...]:
-    found: List[MountLine] = []
-    for line in text.split("\n"):
-        left, dash, right = line.partition(" - ")
-        fields, rest = left.split(" "), right.split(" ")
-        if not dash or len(fields) < 6 or len(rest) < 3:
-            continue
-        writable = "rw" in fields[5].split(",") and "rw" in rest[2].split(",")
-        found.append(
-            MountLine(
-                fields[0],
-                fields[1],
-                fields[2],
-                unescape(fields[3]),
-                unescape(fields[4]),
-                rest[0],
-                unescape(rest[1]),
-                writable,
-                tuple(dict.fromkeys(fields[5].split(",") + rest[2].split(","))),
-            )
-        )
-    return tuple(found)
-
-
-def covering(lines: Sequence[MountLine]) -> Dict[str, Tuple[MountLine, ...]]:
+def covering(lines: Sequence[Mount]) -> Dict[str, Tuple[Mount, ...]]:
     """By mount ID: what lies on top of it or inside of it, or hides it from above; its own file system does not count.
 
     The order of the lines does not tell it; that a mount is mounted on another one does.
     """
     by_id = {line.mount_id: line for line in lines}
-    at: Dict[str, List[MountLine]] = {}
+    at: Dict[str, List[Mount]] = {}
     for line in lines:
-        at.setdefault(line.mount_point, []).append(line)
-    found: Dict[str, List[MountLine]] = {line.mount_id: [] for line in lines}
+        at.setdefault(line.point, []).append(line)
+    found: Dict[str, List[Mount]] = {line.mount_id: [] for line in lines}
     for line in lines:
         below: List[str] = []
-        parent = line.parent
+        parent = line.parent_id
         while parent in by_id and parent not in below:
             below.append(parent)
-            parent = by_id[parent].parent
+            parent = by_id[parent].parent_id
         for mount_id in below:
-            if by_id[mount_id].number != line.number:
+            if by_id[mount_id].device != line.device:
                 found[mount_id].append(line)
-        folder = line.mount_point
+        folder = line.point
         while folder not in ("/", ""):
             folder = folder.rpartition("/")[0] or "/"
             found[line.mount_id] += [one for one in at.get(folder, ()) if one.mount_id not in below]
     return {mount_id: tuple(dict.fromkeys(ones)) for mount_id, ones in found.items()}
-
-
-def swaps(text: str) -> Tuple[str, ...]:
-    """The device paths of /proc/swaps."""
-    return tuple(unescape(line.split()[0]) for line in text.splitlines()[1:] if line.strip())

@@ -5,50 +5,28 @@
 
 from __future__ import annotations
 
-import os
-from typing import Iterator, List, Tuple
+from typing import List, Tuple
 
-from ...core import system_processes
+from ...core import mounts, open_files, processes
 from ...core.host import Host
-from . import openers, parse
+from . import openers
 
 MOST_NAMED = 5
 _LAYERS = ("lowerdir", "lowerdir+", "upperdir", "workdir", "datadir+")
 
 
-def _links(folder: str) -> Iterator[str]:
-    for name in ("cwd", "root", "exe"):
-        yield os.path.join(folder, name)
-    try:
-        for handle in os.listdir(os.path.join(folder, "fd")):
-            yield os.path.join(folder, "fd", handle)
-    except OSError:
-        return
-
-
-def _uses(folder: str, mount_point: str) -> bool:
-    for link in _links(folder):
-        try:
-            target = os.readlink(link)
-        except OSError:
-            continue
-        if target == mount_point or target.startswith(mount_point + "/"):
-            return True
-    return False
-
-
 def of(host: Host, mount_point: str) -> List[Tuple[int, str]]:
     """Process numbers and command names with a file or folder in there."""
     found = []
-    for name in host.names("/proc"):
-        if name.isdigit() and _uses(host.path("/proc/" + name), mount_point):
-            found.append((int(name), system_processes.name(host, name) or "?"))
-    return sorted(found)
+    for pid in processes.pids(host):
+        if any(_inside(path, mount_point) for path in open_files.of_process(host, pid)[0]):
+            found.append((pid, processes.name(host, pid) or "?"))
+    return found
 
 
-def describe(processes: List[Tuple[int, str]]) -> str:
-    text = ", ".join("process {0} ({1})".format(number, command) for number, command in processes[:MOST_NAMED])
-    more = len(processes) - MOST_NAMED
+def describe(found: List[Tuple[int, str]]) -> str:
+    text = ", ".join("process {0} ({1})".format(number, command) for number, command in found[:MOST_NAMED])
+    more = len(found) - MOST_NAMED
     return text + (" and {0} more".format(more) if more > 0 else "")
 
 
@@ -59,19 +37,17 @@ def _inside(path: str, mount_point: str) -> bool:
 def without_process(host: Host, mount_point: str) -> List[str]:
     """Swap files, loop devices and overlays that use a file system. Layers with a relative path are not found."""
     found = [
-        "swap file {0}".format(openers.plain(path))
-        for path in parse.swaps(host.read("/proc/swaps") or "")
-        if _inside(path, mount_point)
+        "swap file {0}".format(openers.plain(one.path)) for one in mounts.swaps(host) if _inside(one.path, mount_point)
     ]
     for name in host.names("/sys/block"):
         backing = host.read_line("/sys/block/{0}/loop/backing_file".format(name)) if name.startswith("loop") else None
         if backing and _inside(backing, mount_point):
             found.append("loop device {0}".format(name))
-    for line in parse.mountinfo(host.read("/proc/self/mountinfo") or ""):
+    for line in mounts.read(host):
         given = (one.partition("=") for one in line.options if line.filesystem == "overlay")
         layers = [path for name, dummy, paths in given if name in _LAYERS for path in paths.split(":")]
         if any(_inside(path, mount_point) for path in layers):
-            found.append("the overlay at {0}".format(openers.plain(line.mount_point)))
+            found.append("the overlay at {0}".format(openers.plain(line.point)))
     return found[:MOST_NAMED]
 
 
@@ -79,14 +55,10 @@ def namespaces(host: Host, device: str) -> List[str]:
     """Processes whose mount namespace has a device mounted that this one has not."""
     number = host.read_line("/sys/class/block/{0}/dev".format(device))
     found = {}
-    for pid in sorted((name for name in host.names("/proc") if name.isdigit()), key=int):
-        try:
-            space = os.readlink(host.path("/proc/{0}/ns/mnt".format(pid)))
-        except OSError:
-            continue
-        if space not in found:
-            lines = parse.mountinfo(host.read("/proc/{0}/mountinfo".format(pid)) or "")
-            used = any(line.number == number for line in lines)
-            name = openers.plain(system_processes.name(host, pid))
+    for pid in processes.pids(host):
+        space = processes.namespace(host, pid, "mnt")
+        if space and space not in found:
+            used = any(line.device == number for line in mounts.read(host, pid))
+            name = openers.plain(processes.name(host, pid))
             found[space] = "the mount namespace of process {0} ({1})".format(pid, name) if used else ""
     return [text for text in found.values() if text][:MOST_NAMED]

@@ -9,7 +9,8 @@ import os
 import time
 import uuid
 
-from ...core.host import Host, uptime_seconds
+from ...core import processes
+from ...core.host import Host
 from ...core.resource import NodeError
 from ...core.systemd import boot_unit
 from ...facts.scratch import record
@@ -42,7 +43,7 @@ def look_now(host: Host, desired: Desired) -> Found:
 
 def wait_for_disks(host: Host, desired: Desired) -> None:
     """Give late controllers a moment, but only just after a boot and only while disks are missing."""
-    uptime = uptime_seconds(host) or 0.0
+    uptime = processes.uptime(host) or 0.0
     if uptime > BOOT_SECONDS or not desired.present:
         return
     settle(host)

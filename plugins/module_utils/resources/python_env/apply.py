@@ -12,8 +12,8 @@ from typing import Mapping
 from ...core import declaration, managed_files, trees
 from ...core.environments import read_mark
 from ...core.host import Host
+from ...core.open_files import named_by
 from ...core.resource import NodeError, Step
-from ...core.tree_users import named_by
 from .build import build, remove_half
 from .observe import inputs_of, worked_on
 from .options import Desired

@@ -18,8 +18,8 @@ from ...core import declaration, folder_given, managed_files, module_systems, mo
 from ...core.environments import SCRATCH_FOLDER, SECTION, Tree, read_mark
 from ...core.frozen import replaced
 from ...core.host import Host
+from ...core.open_files import named_by
 from ...core.resource import NodeError
-from ...core.tree_users import named_by
 from ...core.trees import is_partial, look_at_link
 from ...slurm import scratch
 from . import user_files
@@ -122,7 +122,7 @@ def _folder(
                 return "", ("", "", "")
             what = "is not mounted" if places else "is not declared"
             return "", ("the scratch", "it {0}, and no folder is given".format(what), "mount it, or give folder")
-        folder = "{0}/{1}".format(found[0], SCRATCH_FOLDER)
+        folder = "{0}/{1}".format(found.point, SCRATCH_FOLDER)
     for point in places:
         if folder.startswith(point + "/") and mounts.at(mounts.read(host), point) is None:
             reason = "it is to lie on the scratch, which is not mounted"

@@ -27,9 +27,9 @@ class MakeJobFolders(Action):
 def missing(host: Host) -> Optional[str]:
     """The path of SCRATCH/jobs where the scratch is mounted and that folder is not there, or not root's."""
     found = scratch.mounted(host, scratch.places(declaration.read(host).get(scratch.SECTION)))
-    if found is None or "ro" in found[1].split(","):
+    if found is None or not found.writable:
         return None
-    path = "{0}/{1}".format(found[0], scratch.JOBS)
+    path = "{0}/{1}".format(found.point, scratch.JOBS)
     try:
         seen = os.lstat(host.path(path))
     except OSError:

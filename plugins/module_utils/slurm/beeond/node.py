@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
 
-from ...core import mounts
+from ...core import mounts, processes
 from ...core.child import ChildDied, collect
 from ...core.host import Host
 from ...core.resource import NodeError
-from .. import proc, scratch
+from .. import scratch
 from ..types import Job
 from . import note, rules
 from .remains import Remains, daemon_of
@@ -120,10 +119,10 @@ def mounted(host: Host, one: Instance) -> bool:
     return any(each.point == one.point and each.source == rules.MOUNT for each in mounts.read(host))
 
 
-def daemons(host: Host, job_id: int) -> List[proc.Started]:
-    found: List[proc.Started] = []
+def daemons(host: Host, job_id: int) -> List[processes.Started]:
+    found: List[processes.Started] = []
     for pid, words in _commands(host):
-        start = proc.start_time(host, pid)
+        start = processes.start_time(host, pid)
         if daemon_of(words) == job_id and start is not None:
             found.append((pid, start))
     return found
@@ -131,14 +130,10 @@ def daemons(host: Host, job_id: int) -> List[proc.Started]:
 
 def _commands(host: Host) -> Iterator[Tuple[int, List[str]]]:
     """Of root's processes: others may call themselves what they like."""
-    for name in host.names("/proc"):
-        if not name.isdigit():
-            continue
-        words = (host.read("/proc/{0}/cmdline".format(name)) or "").split("\0")
-        if "beegfs-" in words[0]:
-            with contextlib.suppress(OSError):
-                if os.stat(host.path("/proc/" + name)).st_uid == os.geteuid():
-                    yield int(name), words
+    for pid in processes.pids(host):
+        words = processes.cmdline(host, pid)
+        if words and "beegfs-" in words[0] and processes.owner_of(host, pid) == os.geteuid():
+            yield pid, words
 
 
 def remains(host: Host, settings: Settings, scratch_point: Optional[str]) -> Remains:

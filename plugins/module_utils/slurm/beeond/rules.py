@@ -14,8 +14,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
 from ...core.options import option, options
+from ...core.processes import Started
 from .. import hosts
-from ..proc import Started
 from ..types import Job
 from . import FOLDER
 

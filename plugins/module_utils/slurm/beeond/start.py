@@ -11,12 +11,12 @@ import subprocess
 import time
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core import root_folders
+from ...core import processes, root_folders
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.options import of_section
 from ...core.resource import NodeError
-from .. import proc
+from .. import jobs
 from ..types import Job
 from . import note, others, rules
 from .node import in_time, look, mounted, program, remains
@@ -65,7 +65,7 @@ def _in_use(host: Host, one: Instance, job: Job) -> bool:
     if one.restart != job.restart or one.refused or not mounted(host, one):
         return False
     names = tuple("slurmstepd: [{0}.".format(name) for name in (job.id, job.sluid) if name)
-    return any(words.startswith(names) for _pid, words in proc.steps(host))
+    return any(words.startswith(names) for _pid, words in jobs.steps(host))
 
 
 def _without(one: Instance, why: str) -> NodeError:
@@ -138,7 +138,7 @@ def _bounded(host: Host, one: Instance, words: Tuple[str, ...], seconds: float) 
             start_new_session=True,
         )
         try:
-            start = proc.start_time(host, process.pid)
+            start = processes.start_time(host, process.pid)
             if start is not None:
                 note.write(host, replaced(one, by=(process.pid, start)))
             status = process.wait(timeout=seconds + 10)

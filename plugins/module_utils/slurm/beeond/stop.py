@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from typing import Tuple
 
-from ...core import root_folders
+from ...core import processes, root_folders
 from ...core.host import Host
 from ...core.resource import NodeError
-from .. import proc, scratch
+from .. import scratch
 from . import note, rules
 from .node import daemons, in_time, mounted, program
 from .remains import status_wrong
@@ -39,7 +38,7 @@ def stop(host: Host, one: Instance) -> None:
 
     :raises NodeError: something stays.
     """
-    if one.by is not None and proc.alive(host, one.by):
+    if one.by is not None and processes.alive(host, one.by):
         kill_group(one.by[0])
     _unmount(host, one)
     wrong = _stop_by_status(host, one)
@@ -88,12 +87,9 @@ def _end_daemons(host: Host, job_id: int) -> None:
     """Those that the status file does not name: beeond was killed between the start of one and its line."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = daemons(host, job_id)
-        for pid, _start_time in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, number)
-        deadline = time.monotonic() + _END_SECONDS
-        while any(proc.alive(host, one) for one in left) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        for one in left:
+            processes.send(host, one, number)
+        processes.left_after(host, left, _END_SECONDS)
 
 
 def _discard(host: Host, one: Instance) -> None:

@@ -452,13 +452,13 @@ def test_a_folder_of_work_is_the_users_alone(tmp_path):
 
 def test_the_scratch_is_the_place_for_work(tmp_path):
     (tmp_path / "etc/gpu_node").mkdir(parents=True)
-    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "etc/gpu_node/node.json").write_text('{"nvme_scratch": {"mount_point": "/mnt/nvme"}}')
     host = Host(str(tmp_path))
     assert work.base(host, "") == "/var/tmp"
-    (tmp_path / "proc/mounts").write_text("/dev/md0 /mnt/nvme xfs rw,noatime 0 0\n")
+    (tmp_path / "proc/self/mountinfo").write_text("21 1 9:0 / /mnt/nvme rw,noatime - xfs /dev/md0 rw\n")
     assert work.base(host, "") == "/mnt/nvme" and work.base(host, "/given") == "/given"
-    (tmp_path / "proc/mounts").write_text("/dev/md0 /mnt/nvme xfs ro,noatime 0 0\n")
+    (tmp_path / "proc/self/mountinfo").write_text("21 1 9:0 / /mnt/nvme ro,noatime - xfs /dev/md0 rw\n")
     assert work.base(host, "") == "/var/tmp"
 
 

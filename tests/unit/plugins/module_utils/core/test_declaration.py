@@ -173,7 +173,7 @@ def test_the_two_files_contain_each_value_once(sections):
 class Unreadable(Host):
     """Each reader fails, as with EIO."""
 
-    def read(self, path):
+    def read(self, path, limit=None):
         return None if path == declaration.PRIVATE else super().read(path)
 
     def read_or_fail(self, path):

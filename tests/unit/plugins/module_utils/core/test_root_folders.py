@@ -132,8 +132,8 @@ def prologs(root, failed):
 
 def test_prologs_side_by_side_do_not_meet_in_their_probe(node):
     """With slurm_hooks_job_folder: false they all made, and removed, one and the same folder."""
-    (node / "proc").mkdir()
-    (node / "proc/mounts").write_text("/dev/md127 /scratch xfs rw 0 0\n")
+    (node / "proc/self").mkdir(parents=True)
+    (node / "proc/self/mountinfo").write_text("21 1 9:127 / /scratch rw - xfs /dev/md127 rw\n")
     failed = FORK.Queue()
     many = [FORK.Process(target=prologs, args=(str(node), failed)) for _number in range(8)]
     for one in many:
@@ -222,7 +222,7 @@ def test_a_folder_in_which_something_is_mounted_is_neither_moved_nor_removed(nod
 
     def show(*points):
         lines = ["{0} 1 0:9 / {1} rw - tmpfs t rw".format(2 + number, point) for number, point in enumerate(points)]
-        monkeypatch.setattr(mounts.Host, "read", lambda self, path: "\n".join(lines))
+        monkeypatch.setattr(mounts.Host, "read", lambda self, path, limit: "\n".join(lines))
 
     host, top = Host(str(node)), os.path.realpath(str(node)) + "/scratch/jobs"
     with root_folders.opened(host, "/scratch", ("jobs",), make=True) as jobs:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import processes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import system_processes as system
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.gpu_programs import NAMES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs import gpus_in_use
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs, places, proc, processes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gpu_processes, jobs, places
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.leftovers import judge
 
 LIBRARY = Path(__file__).resolve().parents[5] / "plugins" / "module_utils"
@@ -78,7 +79,7 @@ def test_root_of_a_container_is_no_root_of_the_node(tree, numbers, believed):
     status = tree.root / "proc/7/status"
     status.write_text(status.read_text() + ("NSpid:\t" + numbers + "\n" if numbers else ""))
     assert system.is_daemon(tree.host, 7, ("slurmd",), root=True) is believed
-    assert places.running(tree.host) == (["7"] if believed else [])
+    assert places.running(tree.host) == ([7] if believed else [])
     # A daemon of the driver may run in a container, and a step of a job may have a namespace of its own.
     assert system.is_daemon(tree.host, 7, ("slurmd",))
 
@@ -94,8 +95,8 @@ def test_a_real_process_of_root_in_a_pid_namespace():
             [*command, sys.executable, "-c", rename], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as child:
             told = int(child.stdout.readline())
-            pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and system.name(Host(), pid) == "trial-daemon"]
-            assert (str(told) in pids) is believed and len(pids) == 1
+            pids = [pid for pid in processes.pids(Host()) if processes.name(Host(), pid) == "trial-daemon"]
+            assert (told in pids) is believed and len(pids) == 1
             assert system.is_daemon(Host(), pids[0], ("trial-daemon",), root=True) is believed
             child.communicate("\n")
 
@@ -115,7 +116,7 @@ def test_a_real_process_of_root_in_a_pid_namespace():
 def test_a_slurmd_that_executed_its_file_again_is_slurmd(tree, name, cmdline, uid, running):
     """As slurmd 24.11 of Debian 13 after ``scontrol reconfigure`` (tests/real_slurm)."""
     tree.process(7, name, uid, cmdline=cmdline)
-    assert places.running(tree.host) == (["7"] if running else [])
+    assert places.running(tree.host) == ([7] if running else [])
 
 
 def test_the_first_user_is_the_one_of_login_defs(tree):
@@ -139,9 +140,9 @@ def test_a_server_of_the_control_daemon_of_root_belongs_to_the_node(tree):
 
 def test_a_user_process_named_slurmstepd_is_not_a_step(tree):
     tree.process(7, "slurmstepd", 1001, cmdline="slurmstepd: [99.0]\0")
-    assert list(proc.steps(tree.host)) == []
+    assert list(jobs.steps(tree.host)) == []
     tree.process(8, "slurmstepd", 0, cmdline="slurmstepd: [12.0]\0")
-    assert [pid for pid, dummy in proc.steps(tree.host)] == ["8"]
+    assert [pid for pid, dummy in jobs.steps(tree.host)] == [8]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
@@ -161,17 +162,17 @@ def test_a_real_process_of_a_user_with_the_name_of_a_daemon():
 
 def claims(tree, job, pid=7, uid=1001):
     tree.process(pid, "python", uid, environ="A=b\0SLURM_JOB_ID={0}\0".format(job))
-    return processes.described(tree.host, pid, ("0",)).claim
+    return gpu_processes.described(tree.host, pid, ("0",)).claim
 
 
 def test_a_job_is_believed_only_from_its_own_user(tree):
     over = jobs.Running(42, 1001)
     jobs.begin(tree.host, jobs.Running(77, 1002))
     jobs.begin(tree.host, jobs.Running(78, 1001))
-    assert claims(tree, 77) is None and processes.job_of(tree.host, 7) is None
-    one = processes.described(tree.host, 7, ("0",))
+    assert claims(tree, 77) is None and gpu_processes.job_of(tree.host, 7) is None
+    one = gpu_processes.described(tree.host, 7, ("0",))
     assert judge(one, over, (jobs.Running(77, 1002),)).end
-    assert claims(tree, 78) == 78 and processes.job_of(tree.host, 7) == 78
+    assert claims(tree, 78) == 78 and gpu_processes.job_of(tree.host, 7) == 78
     assert claims(tree, 79) is None
     jobs.end(tree.host, jobs.Running(78, 1001), None)
     assert claims(tree, 78) == 78
@@ -191,7 +192,7 @@ def test_a_job_without_a_note_is_believed_from_a_user_in_its_cgroup(tree, scope)
 
 # The single place ---------------------------------------------------------------------------------------------------
 
-_ALONE = "core/system_processes.py"
+_ALONE = "core/processes.py"
 
 
 def reads_names(text):
@@ -206,7 +207,7 @@ def reads_names(text):
             compared = [node.func.value] if node.func.attr in ("startswith", "endswith") else []
         for one in compared:
             for inner in ast.walk(one):
-                if isinstance(inner, ast.Call) and ast.unparse(inner.func).endswith("system_processes.name"):
+                if isinstance(inner, ast.Call) and ast.unparse(inner.func).endswith("processes.name"):
                     found.append(inner.lineno)
     return found
 
@@ -217,13 +218,13 @@ def test_no_other_module_compares_the_names_of_processes():
         for path in sorted(LIBRARY.rglob("*.py"))
     }
     assert found.pop(_ALONE)
-    found.pop("resources/node_profile/manage.py")  # "comm" is a tag there
+    found.pop("core/registry.py")  # "comm" is a tag there
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 def test_the_rule_sees_what_it_forbids():
     assert reads_names('host.read_line("/proc/{0}/comm".format(pid)) == "Xorg"')
     assert reads_names('host.read(folder + "/comm")')
-    assert reads_names("system_processes.name(host, pid) in NAMES")
-    assert reads_names('system_processes.name(host, pid).startswith("slurmstepd")')
-    assert not reads_names('told = "process " + system_processes.name(host, pid)')
+    assert reads_names("processes.name(host, pid) in NAMES")
+    assert reads_names('processes.name(host, pid).startswith("slurmstepd")')
+    assert not reads_names('told = "process " + processes.name(host, pid)')

@@ -26,9 +26,9 @@ SECTIONS = {"nvme_scratch": {}, "nccl": {}}
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    for one in ("proc", "etc/gpu_node", "run/gpu_node/jobs"):
+    for one in ("proc/self", "etc/gpu_node", "run/gpu_node/jobs"):
         (tmp_path / one).mkdir(parents=True)
-    (tmp_path / "proc/mounts").write_text("/dev/md0 {0} xfs rw 0 0\n".format(POINT))
+    (tmp_path / "proc/self/mountinfo").write_text("21 1 9:0 / {0} rw - xfs /dev/md0 rw\n".format(POINT))
     # The machine that runs the tests may have Slurm.
     section = {"slurm_hooks": {"scontrol": "/nothing/scontrol"}}
     (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps(section))
@@ -104,8 +104,8 @@ def test_an_open_file_on_the_scratch_refuses_the_undo_of_the_scratch_alone(host)
 
 def test_a_declared_mount_point_counts(host):
     opens(host, "/local/file")
-    with open(host.path("/proc/mounts"), "a") as stream:
-        stream.write("/dev/md0 /local xfs rw 0 0\n")
+    with open(host.path("/proc/self/mountinfo"), "a") as stream:
+        stream.write("22 1 9:0 / /local rw - xfs /dev/md0 rw\n")
     undo(host)
     with open(host.path("/etc/gpu_node/node.json"), "w") as stream:
         stream.write(json.dumps({"nvme_scratch": {"mount_point": "/local"}}))

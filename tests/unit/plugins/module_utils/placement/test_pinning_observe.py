@@ -39,11 +39,11 @@ STATUS = "Name:\tpython3\nCpus_allowed:\tffffff\nCpus_allowed_list:\t0-23\nMems_
     "files, cpus, memory",
     [
         ({}, None, None),
-        ({observe.STATUS: STATUS}, tuple(range(24)), (0, 1)),
+        ({"/proc/self/status": STATUS}, tuple(range(24)), (0, 1)),
         (  # the unified layout
             {
-                observe.STATUS: STATUS,
-                observe.CGROUP: "0::/system.slice/job\n",
+                "/proc/self/status": STATUS,
+                "/proc/self/cgroup": "0::/system.slice/job\n",
                 "/sys/fs/cgroup/system.slice/job/cpuset.cpus.effective": "4-7,30\n",
                 "/sys/fs/cgroup/system.slice/job/cpuset.mems.effective": "1\n",
             },
@@ -52,7 +52,7 @@ STATUS = "Name:\tpython3\nCpus_allowed:\tffffff\nCpus_allowed_list:\t0-23\nMems_
         ),
         (  # cpuset is not delegated so deep: the group above has it
             {
-                observe.CGROUP: "0::/a/b/c\n",
+                "/proc/self/cgroup": "0::/a/b/c\n",
                 "/sys/fs/cgroup/a/cpuset.cpus.effective": "2-3\n",
                 "/sys/fs/cgroup/a/b/cpuset.cpus.effective": "\n",
             },
@@ -61,15 +61,15 @@ STATUS = "Name:\tpython3\nCpus_allowed:\tffffff\nCpus_allowed_list:\t0-23\nMems_
         ),
         (  # the older layout beside the unified one
             {
-                observe.STATUS: STATUS,
-                observe.CGROUP: "12:cpuset:/slurm/uid_0/job_1\n1:name=systemd:/x\n0::/x\n",
+                "/proc/self/status": STATUS,
+                "/proc/self/cgroup": "12:cpuset:/slurm/uid_0/job_1\n1:name=systemd:/x\n0::/x\n",
                 "/sys/fs/cgroup/cpuset/slurm/uid_0/job_1/cpuset.effective_cpus": "8-11\n",
                 "/sys/fs/cgroup/cpuset/cpuset.effective_mems": "0\n",
             },
             (8, 9, 10, 11),
             (0,),
         ),
-        ({observe.STATUS: "nonsense", observe.CGROUP: "\x00\nmore nonsense:\n"}, None, None),
+        ({"/proc/self/status": "nonsense", "/proc/self/cgroup": "\x00\nmore nonsense:\n"}, None, None),
     ],
 )
 def test_both_affinity_and_cpuset_count(tmp_path, files, cpus, memory):

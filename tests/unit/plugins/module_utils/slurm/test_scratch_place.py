@@ -28,7 +28,6 @@ def test_a_shared_file_system_at_an_adopted_place_is_no_scratch(tmp_path, filesy
     """Seen: with its disks lost, a node took the /nvme of the whole cluster for its scratch, passed its health check,
     and removed the directories of jobs on other nodes there at its next boot."""
     (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/mounts").write_text("x / ext4 rw 0 0\ny /nvme {0} rw 0 0\n".format(filesystem))
     lines = "1 0 8:1 / / rw - ext4 x rw\n2 1 0:50 / /nvme rw - {0} y rw\n".format(filesystem)
     (tmp_path / "proc/self/mountinfo").write_text(lines)
     (tmp_path / "nvme").mkdir()

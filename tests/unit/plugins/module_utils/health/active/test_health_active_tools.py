@@ -459,14 +459,14 @@ def test_a_full_scratch_is_not_filled_further(folder, monkeypatch):
 
 def test_the_declared_scratch_is_the_one_that_is_measured(folder):
     root = os.path.join(folder, "root")
-    os.makedirs(root + "/proc")
+    os.makedirs(root + "/proc/self")
     os.makedirs(root + "/scratch")
     declared = {"nvme_scratch": {"mount_point": "/scratch", "adopt": False}}
     evidence = Evidence(Host(root), declared, {"scratch_probe_gibibytes": 0.125})
     with pytest.raises(NodeError, match="scratch /scratch: it is not mounted"):
         scratch.look(evidence)
-    with open(root + "/proc/mounts", "w") as stream:
-        stream.write("/dev/md0 /scratch xfs rw 0 0\n")
+    with open(root + "/proc/self/mountinfo", "w") as stream:
+        stream.write("21 1 9:0 / /scratch rw - xfs /dev/md0 rw\n")
     (reading,) = scratch.look(evidence).readings
     assert reading.key == "/scratch" and len(reading.figures) == 2 and os.listdir(root + "/scratch") == []
     judgement = scratch.judge_scratch(Readings("x", (reading,)), expected(**{scratch.WRITE: (None, 1e6)}))

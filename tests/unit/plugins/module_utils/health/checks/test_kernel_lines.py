@@ -62,7 +62,7 @@ def judged(*lines, hours=1.0):
     records = tuple("3,{0},{1},-;{2}".format(number, 1000 * number, line) for number, line in enumerate(lines))
     evidence = types.SimpleNamespace(
         kernel_log=KernelLog("ring buffer", records, True),
-        host=types.SimpleNamespace(read=lambda path: "{0} 0".format(hours * 3600)),
+        host=types.SimpleNamespace(read=lambda path, limit=None: "{0} 0".format(hours * 3600)),
     )
     return [
         (check, one.code, one.outcome.value, one.key)

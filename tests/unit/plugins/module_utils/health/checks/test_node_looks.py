@@ -453,7 +453,7 @@ def test_the_name_of_a_process_changes_neither_its_state_nor_what_it_waited(tmp_
     hung(node, command=name, state=state, wchan=place)
     found = processes_stuck._waiting(node, 4711)
     assert (found is not None) == (state == "D" and place.strip() not in ("__refrigerator", "refrigerator"))
-    assert found is None or (found.pid, found.started, found.switches) == (4711, "100", 42)
+    assert found is None or (found.pid, found.started, found.switches) == (4711, 100, 42)
 
 
 class FakeProcesses:
@@ -465,7 +465,7 @@ class FakeProcesses:
     def write(self, path, text):
         self.files[path] = text + "\n"
 
-    def read(self, path):
+    def read(self, path, limit=None):
         return self.files.get(path)
 
     def read_line(self, path):

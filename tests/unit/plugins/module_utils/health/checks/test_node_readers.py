@@ -10,14 +10,13 @@ import dataclasses
 import errno
 import json
 import os
-import pathlib
 import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, mounts, systemd
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, mounts, processes, systemd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, nvme_smart, types
@@ -215,8 +214,8 @@ def test_a_daemon_in_a_container_serves_the_node_if_it_needs_no_socket_there(tmp
 
 
 def test_limits_of_a_process_and_of_a_drop_in():
-    own = dict(limit_slurmd.limits(pathlib.Path("/proc/self/limits").read_text(encoding="utf-8")))
-    assert own["Max open files"] > 0 and "Max locked memory" in own
+    own = processes.limits(Host(), "self")
+    assert int(own["Max open files"]) > 0 and "Max locked memory" in own
     text = "[Service]\nLimitMEMLOCK=infinity\nLimitSTACK=8192K\nLimitNOFILE=1048576\nLimitNICE=5\nLimitCORE=0 \n"
     assert dict(limit_slurmd.drop_in(text)) == {
         "Max locked memory": float("inf"),
@@ -228,7 +227,7 @@ def test_limits_of_a_process_and_of_a_drop_in():
 
 @given(st.text(alphabet="Max opnfils0123456789unltd \n=LimtMEOCK", max_size=200))
 def test_any_text_has_limits_or_none(text):
-    limit_slurmd.limits(text)
+    processes.parse_limits(text)
     limit_slurmd.drop_in(text)
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.moment import moment
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, kubernetes, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import FIELD_MANAGER
@@ -54,7 +54,7 @@ def test_a_machine_is_known_by_the_number_of_its_firmware(host, tmp_path, text, 
     if text is not None:
         (tmp_path / "sys/class/dmi/id").mkdir(parents=True)
         (tmp_path / "sys/class/dmi/id/product_uuid").write_text(text)
-    assert bool(machine.identity(host)) == told
+    assert bool(machine.fingerprint(host)) == told
 
 
 # History ------------------------------------------------------------------------------------------------

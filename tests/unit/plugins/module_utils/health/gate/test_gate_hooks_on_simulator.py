@@ -29,8 +29,8 @@ class Node:
     def __init__(self, simulator, root):
         self.root, self.simulator, self.control = root, simulator, simulator.control
         self.cluster = Cluster(root / "bin", ["gpu{0:02}".format(number) for number in range(1, 11)])
-        (root / "proc").mkdir()
-        (root / "proc/mounts").write_text("proc /proc proc rw 0 0\n")
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/self/mountinfo").write_text("20 1 0:5 / /proc rw - proc proc rw\n")
         self.declare()
 
     def declare(self, **gate):

@@ -81,9 +81,9 @@ class Node:
         self.root, self.simulator, self.control = root, simulator, simulator.control
         self.cluster = Cluster(root / "usr/bin", ["gpu{0:02}".format(number) for number in range(1, 11)])
         self.tools = root / "tools"
-        for folder in ("proc", "run/systemd/system", "tools", "sys/class/dmi/id", "proc/sys/kernel/random"):
+        for folder in ("proc/self", "run/systemd/system", "tools", "sys/class/dmi/id", "proc/sys/kernel/random"):
             (root / folder).mkdir(parents=True, exist_ok=True)
-        (root / "proc/mounts").write_text("proc /proc proc rw 0 0\n")
+        (root / "proc/self/mountinfo").write_text("20 1 0:5 / /proc rw - proc proc rw\n")
         (root / "sys/class/dmi/id/product_uuid").write_text("6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01\n")
         self.boot("0a6a3e1c-0000-4000-8000-000000000001")
         (self.tools / "running").write_text(PERSISTENCED)

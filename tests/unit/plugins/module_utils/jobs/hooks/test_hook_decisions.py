@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of_section
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.processes import parse_environ
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.selectors import slurm_gpus
@@ -20,12 +21,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.settings.o
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.jobs.hooks import clocks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import (
     drain,
+    gpu_processes,
     gpus,
     gres_conf,
     jobs,
     leftovers,
     nodes,
-    processes,
     running,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job, SlurmNode
@@ -216,7 +217,7 @@ SCOPE = "0::/system.slice/slurmstepd.scope/"
     ],
 )
 def test_the_job_of_a_process(cgroup, environ, expected):
-    assert (leftovers.cgroup_job(cgroup) or leftovers.claimed_job(environ)) == expected
+    assert (leftovers.cgroup_job(cgroup) or leftovers.claimed_job(parse_environ(environ))) == expected
 
 
 @pytest.mark.parametrize("name", ["SLURM_JOB_ID", "SLURM_JOB_UID"])
@@ -240,14 +241,14 @@ def test_no_process_passes_for_one_of_root_or_of_another_job_by_its_name(tmp_pat
         ("cgroup", forged),
     ):
         (folder / file).write_bytes(text.encode())
-    found = processes.described(Host(str(tmp_path)), 11, ("0",))
+    found = gpu_processes.described(Host(str(tmp_path)), 11, ("0",))
     assert (found.uid, found.cgroup) == (7001, None)
 
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_no_text_of_a_process_crashes_it(cgroup, environ):
     leftovers.cgroup_job(cgroup)
-    leftovers.claimed_job(environ)
+    leftovers.claimed_job(parse_environ(environ))
 
 
 # Jobs that were noted ---------------------------------------------------------------------------------

@@ -58,8 +58,9 @@ class Node:
         (self.root / "etc/gpu_node/node.json").write_text(json.dumps(sections))
 
     def mount(self, options="rw,noatime"):
-        line = "" if options is None else "/dev/md127 {0} xfs {1} 0 0\n".format(SCRATCH, options)
-        (self.root / "proc/mounts").write_text("proc /proc proc rw 0 0\n" + line)
+        line = "" if options is None else "21 1 9:127 / {0} {1} - xfs /dev/md127 {1}\n".format(SCRATCH, options)
+        (self.root / "proc/self").mkdir(exist_ok=True)
+        (self.root / "proc/self/mountinfo").write_text("20 1 0:5 / /proc rw - proc proc rw\n" + line)
 
     def slurm(self, state, reason=""):
         self.cluster.set("gpu01", state, reason)

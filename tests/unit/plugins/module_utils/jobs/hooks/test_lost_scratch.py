@@ -20,9 +20,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.jobs impo
 def test_nothing_is_made_where_the_scratch_is_to_be_mounted(tmp_path, mounted):
     """Seen: the directories of containers were made on the system disk, and no later converge mounted the scratch:
     "the folder is not empty, and a mount would hide its files"."""
-    for folder in ("proc", "scratch", "var/lib/enroot"):
+    for folder in ("proc/self", "scratch", "var/lib/enroot"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "proc/mounts").write_text("/dev/md127 /scratch xfs rw 0 0\n" if mounted else "x / ext4 rw 0 0\n")
+    scratch, system = "21 1 9:127 / /scratch rw - xfs /dev/md127 rw\n", "20 1 8:1 / / rw - ext4 x rw\n"
+    (tmp_path / "proc/self/mountinfo").write_text(scratch if mounted else system)
     hook = Hook(Host(str(tmp_path)), lambda text: None)
     paths = ("/scratch/enroot/data/{uid}", "/var/lib/enroot/temp/{uid}")
     given = [{"path": path, "top": path.rsplit("/", 2)[0], "remove": True} for path in paths]

@@ -62,7 +62,7 @@ class Node:
         for one in ("proc/self", "tmp", "dev/shm", "etc/gpu_node", POINT[1:] + "/jobs", "run/gpu_node/jobs"):
             (self.root / one).mkdir(parents=True)
         (self.root / "etc/login.defs").write_text("UID_MIN {0}\n".format(min(1000, USER)))
-        (self.root / "proc/mounts").write_text("/dev/md0 {0} xfs rw 0 0\n".format(POINT))
+        (self.root / "proc/self/mountinfo").write_text("21 1 9:0 / {0} rw - xfs /dev/md0 rw\n".format(POINT))
         (self.root / "proc/uptime").write_text("9000000.00 1.0\n")
         self.slurm = Cluster(folder / "slurm", [os.uname().nodename.split(".")[0]])
         self.host = Host(str(self.root))

@@ -10,9 +10,10 @@ import subprocess
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import processes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import Desired, texts
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.observe import limits
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import Desired, observe, texts
 
 
 def nccl_reads(text):
@@ -112,13 +113,15 @@ def test_every_file_has_our_mark_first():
 
 
 def test_limits_of_a_process_as_the_kernel_writes_them():
-    lines = [
-        "Limit                     Soft Limit           Hard Limit           Units     ",
-        "Max stack size            8388608              unlimited            bytes     ",
-        "Max open files            1024                 524288               files     ",
-        "Max locked memory         unlimited            unlimited            bytes     ",
-        "Max realtime priority     0                    0                    ",
-    ]
-    assert dict(limits(lines)) == {"stack": "8388608", "nofile": "1024", "memlock": "unlimited"}
-    with open("/proc/self/limits", encoding="utf-8") as stream:
-        assert set(dict(limits(stream))) == {"stack", "nofile", "memlock", "nproc", "core"}
+    text = "\n".join(
+        [
+            "Limit                     Soft Limit           Hard Limit           Units     ",
+            "Max stack size            8388608              unlimited            bytes     ",
+            "Max open files            1024                 524288               files     ",
+            "Max locked memory         unlimited            unlimited            bytes     ",
+            "Max realtime priority     0                    0                    ",
+        ]
+    )
+    found = {"Max stack size": "8388608", "Max open files": "1024", "Max locked memory": "unlimited"}
+    assert processes.parse_limits(text) == {**found, "Max realtime priority": "0"}
+    assert set(processes.limits(Host(), "self")) >= set(observe._LINES)

@@ -74,7 +74,7 @@ class Meanwhile(Host):
         super().__init__(root)
         self.events, self.reads = dict(events), 0
 
-    def read(self, path):
+    def read(self, path, limit=None):
         text = super().read(path)
         if path == TABLE:
             self.reads += 1

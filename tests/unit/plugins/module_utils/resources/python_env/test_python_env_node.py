@@ -173,7 +173,6 @@ def test_the_scratch_of_the_node_is_the_place_where_none_is_given(host, quick):
         converge(host, alpha(folder="/mnt/fast/envs"))
     assert "it is to lie on the scratch, which is not mounted; mount /mnt/fast" in str(error.value)
     os.makedirs(host.path("/mnt/fast"))
-    host.write("/proc/mounts", "/dev/md0 /mnt/fast xfs rw 0 0\n")
     host.write("/proc/self/mountinfo", MOUNT.format("/mnt/fast", "xfs"))
     converge(host, desired)
     assert [name[:3] for name in host.names("/mnt/fast/envs")] == ["ds", "ds-"]

@@ -27,7 +27,8 @@ def node(tmp_path):
     (tmp_path / "scratch").chmod(0o1777)
     declared = {"nvme_scratch": SCRATCH, "slurm_hooks": {"clocks": True}}
     (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps(declared))
-    (tmp_path / "proc/mounts").write_text("/dev/md127 /scratch xfs rw 0 0\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("21 1 9:127 / /scratch rw - xfs /dev/md127 rw\n")
     return tmp_path
 
 
@@ -60,6 +61,6 @@ def test_what_somebody_else_made_is_seen(node, kind):
 
 
 def test_where_no_scratch_is_mounted_nothing_is_made(node):
-    (node / "proc/mounts").write_text("")
+    (node / "proc/self/mountinfo").write_text("")
     assert job_folders.missing(Host(str(node))) is None
     assert not any(isinstance(one, job_folders.MakeJobFolders) for one in plan(State(), Desired()).actions)

@@ -17,10 +17,11 @@ import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import processes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import proc
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond import (
     node,
     note,
@@ -54,7 +55,7 @@ def shorter_starts(monkeypatch):
 
 class Node(Host):
     def path(self, path):
-        fake = not path.startswith("/proc") or path.startswith(("/proc/self/mountinfo", "/proc/mounts", "/proc/sys/"))
+        fake = not path.startswith("/proc") or path.startswith(("/proc/self/mountinfo", "/proc/sys/"))
         return super().path(path) if fake else path
 
     def names(self, path):
@@ -75,7 +76,6 @@ class Cluster:
                 (root / made).mkdir(parents=True)
             (root / "beeond").chmod(0o755)
             (root / "mnt/scratch").chmod(0o1777)
-            (root / "proc/mounts").write_text("/dev/md0 {0} xfs rw 0 0\n".format(SCRATCH))
             (root / "proc/self/mountinfo").write_text("40 1 9:0 / {0} rw - xfs /dev/md0 rw\n".format(SCRATCH))
             (root / "proc/sys/kernel/osrelease").write_text("6.1\n")
             module = root / node.MODULES.format("6.1")[1:]
@@ -209,10 +209,10 @@ def test_a_prolog_that_is_killed_leaves_nothing_after_the_epilog(cluster):
     for process in prologs.values():
         process.kill()
         process.join()
-    assert proc.alive(cluster.host("gpu1"), by)  # the start goes on without its prolog
+    assert processes.alive(cluster.host("gpu1"), by)  # the start goes on without its prolog
     for name in NAMES:
         cluster.epilog(1, name)
-    assert not proc.alive(cluster.host("gpu1"), by)
+    assert not processes.alive(cluster.host("gpu1"), by)
     assert [cluster.remains(1, name) for name in NAMES] == [NOTHING] * 3
 
 
@@ -365,9 +365,8 @@ def test_a_job_that_is_requeued_without_an_epilog_starts_anew(cluster):
 def test_data_are_taken_away_on_a_scratch_that_is_mounted_only(cluster):
     assert set(cluster.prologs(1).values()) == {""}
     data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1)
-    for name in ("proc/self/mountinfo", "proc/mounts"):
-        table = cluster.folder / "gpu2" / name
-        table.write_text("".join(line for line in table.read_text().splitlines(True) if SCRATCH not in line))
+    table = cluster.folder / "gpu2" / "proc/self/mountinfo"
+    table.write_text("".join(line for line in table.read_text().splitlines(True) if SCRATCH not in line))
     cluster.epilog(1, "gpu2")
     assert data.exists()  # what has that name on the disk below is not known to be ours
 
@@ -384,7 +383,7 @@ def test_a_note_of_another_folder_takes_nothing_away(cluster, data):
 def test_who_has_the_number_of_a_start_that_ended_by_now_is_left_alone(cluster):
     other = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
-        began = proc.start_time(cluster.host("gpu2"), other.pid)
+        began = processes.start_time(cluster.host("gpu2"), other.pid)
         one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/1", "", by=(other.pid, began - 1))
         stop.stop(cluster.host("gpu2"), one)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -426,7 +425,7 @@ def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypa
     data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1) / "beegfs-storage/chunk"
     data.write_text("x")
     title = "slurmstepd: [{0}.0]".format(FIRST + 1)
-    monkeypatch.setattr(proc, "steps", lambda host: iter([("7", title)]))
+    monkeypatch.setattr(jobs, "steps", lambda host: iter([(7, title)]))
     before = note.read(cluster.host("gpu2"), FIRST + 1)
     assert cluster.prologs(1, without=("gpu1", "gpu10"), sections=HURRIED) == {"gpu2": ""}
     assert note.read(cluster.host("gpu2"), FIRST + 1) == before

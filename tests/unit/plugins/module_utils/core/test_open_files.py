@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import tree_users
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import open_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 
@@ -20,27 +20,27 @@ def process(root, pid, uid, files):
 
 
 def test_many_open_files_of_one_user_cost_a_bounded_time_and_hide_no_files_of_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(tree_users, "_MOST_FILES", 10)
+    monkeypatch.setattr(open_files, "_MOST_FILES", 10)
     for pid in range(100, 110):
         process(tmp_path, pid, 1000, ["/dev/null"] * 50)
     process(tmp_path, 200, 1001, ["/tmp/a/file"])
     links = []
     readlink = os.readlink
     monkeypatch.setattr(os, "readlink", lambda path, **more: links.append(path) or readlink(path, **more))
-    assert tree_users.open_below(Host(str(tmp_path)), ("/tmp/a", "/tmp/b")) == (frozenset(["/tmp/a"]), True)
+    assert open_files.open_below(Host(str(tmp_path)), ("/tmp/a", "/tmp/b")) == (frozenset(["/tmp/a"]), True)
     assert len([one for one in links if "/fd/" in str(one)]) == 11
 
 
 def test_the_files_that_daemons_of_root_have_open_all_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(tree_users, "_MOST_FILES", 10)
+    monkeypatch.setattr(open_files, "_MOST_FILES", 10)
     process(tmp_path, 100, 0, ["/dev/null"] * 50)
     process(tmp_path, 200, 0, ["/tmp/a/core.1"])
-    assert tree_users.open_below(Host(str(tmp_path)), ("/tmp/a", "/tmp/b")) == (frozenset(["/tmp/a"]), True)
+    assert open_files.open_below(Host(str(tmp_path)), ("/tmp/a", "/tmp/b")) == (frozenset(["/tmp/a"]), True)
 
 
 def test_a_look_at_each_process_reads_all_of_its_files(tmp_path, monkeypatch):
     """A reset of a GPU must know each process that has its device file open."""
-    monkeypatch.setattr(tree_users, "_MOST_FILES", 10)
+    monkeypatch.setattr(open_files, "_MOST_FILES", 10)
     process(tmp_path, 100, 1000, ["/dev/null"] * 50 + ["/dev/nvidia0"])
-    ((_pid, used, whole),) = tree_users.each(Host(str(tmp_path)))
+    ((_pid, used, whole),) = open_files.each(Host(str(tmp_path)))
     assert "/dev/nvidia0" in used and whole

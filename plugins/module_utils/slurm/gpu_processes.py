@@ -5,24 +5,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
-import time
 from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..core import system_processes
+from ..core import processes
 from ..core.host import Host
 from ..facts.nvml import processes as lists
 from ..facts.nvml.session import Survey, survey
 from . import jobs
 from .gpus import CALL_TIMEOUT_SECONDS
 from .leftovers import Process, cgroup_job, claimed_job
-from .proc import alive, start_time
 
 # Between SIGKILL and the end of a process that the driver has to let go of.
 KILL_SECONDS = 10.0
-_PAUSE_SECONDS = 0.05
 
 
 def on_gpus(host: Host, gpus: Sequence[str]) -> Tuple[Process, ...]:
@@ -37,37 +32,32 @@ def on_gpus(host: Host, gpus: Sequence[str]) -> Tuple[Process, ...]:
     for visit_ in found.visits:
         for pid in visit_.parts:
             places.setdefault(pid, set()).add(str(visit_.identity.index))
-    processes = (described(host, pid, tuple(sorted(where))) for pid, where in sorted(places.items()))
-    return tuple(one for one in processes if one is not None)
+    running = (described(host, pid, tuple(sorted(where))) for pid, where in sorted(places.items()))
+    return tuple(one for one in running if one is not None)
 
 
 def described(host: Host, pid: int, gpus: Tuple[str, ...]) -> Optional[Process]:
     """None for one that has ended meanwhile."""
-    folder = "/proc/{0}".format(pid)
-    start = start_time(host, pid)
-    if start is None:
-        return None
-    uid = system_processes.real_uid(host, pid)
-    if uid is None:
+    start, uid = processes.start_time(host, pid), processes.real_uid(host, pid)
+    if start is None or uid is None:
         return None
     return Process(
         pid=pid,
         start=start,
         uid=uid,
-        command=system_processes.name(host, pid),
-        cgroup=cgroup_job(host.read(folder + "/cgroup") or ""),
-        claim=_believed(host, claimed_job(host.read(folder + "/environ") or ""), uid),
+        command=processes.name(host, pid),
+        cgroup=cgroup_job(processes.cgroup(host, pid)),
+        claim=_believed(host, claimed_job(processes.environ(host, pid)), uid),
         gpus=gpus,
     )
 
 
 def job_of(host: Host, pid: int) -> Optional[int]:
     """The number of the job that a process belongs to: by its cgroup, or by its environment if that is believed."""
-    folder = "/proc/{0}".format(pid)
-    found, uid = cgroup_job(host.read(folder + "/cgroup") or ""), system_processes.real_uid(host, pid)
+    found, uid = cgroup_job(processes.cgroup(host, pid)), processes.real_uid(host, pid)
     if found is not None and found.isdigit():
         return int(found)
-    return None if uid is None else _believed(host, claimed_job(host.read(folder + "/environ") or ""), uid)
+    return None if uid is None else _believed(host, claimed_job(processes.environ(host, pid)), uid)
 
 
 def _believed(host: Host, job_id: Optional[int], uid: int) -> Optional[int]:
@@ -84,24 +74,16 @@ def _owners(host: Host, job_id: int) -> Set[int]:
     """The users in the cgroup of a job without a note of the prolog, except the root of slurmstepd."""
     from .job_processes import members  # loaded only when it is needed
 
-    found = {system_processes.real_uid(host, pid) for pid in members(host, "job_{0}".format(job_id))}
+    found = {processes.real_uid(host, pid) for pid in members(host, "job_{0}".format(job_id))}
     return {uid for uid in found if uid}
 
 
-def end(host: Host, processes: Iterable[Process], grace_seconds: float) -> List[Process]:
+def end(host: Host, found: Iterable[Process], grace_seconds: float) -> List[Process]:
     """SIGTERM, after the grace period SIGKILL; returns those that outlived both."""
-    left = list(processes)
+    left = list(found)
     for number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, KILL_SECONDS)):
         for one in left:
-            if alive(host, (one.pid, one.start)):
-                with contextlib.suppress(OSError):
-                    os.kill(one.pid, number)
-        deadline = time.monotonic() + seconds
-        while True:
-            left = [one for one in left if alive(host, (one.pid, one.start))]
-            if not left or time.monotonic() >= deadline:
-                break
-            time.sleep(_PAUSE_SECONDS)
-        if not left:
-            break
+            processes.send(host, (one.pid, one.start), number)
+        started = processes.left_after(host, [(one.pid, one.start) for one in left], seconds)
+        left = [one for one in left if (one.pid, one.start) in started]
     return left

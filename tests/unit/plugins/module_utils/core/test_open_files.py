@@ -44,3 +44,19 @@ def test_a_look_at_each_process_reads_all_of_its_files(tmp_path, monkeypatch):
     process(tmp_path, 100, 1000, ["/dev/null"] * 50 + ["/dev/nvidia0"])
     ((_pid, used, whole),) = open_files.each(Host(str(tmp_path)))
     assert "/dev/nvidia0" in used and whole
+
+
+def test_a_name_with_the_mark_of_a_deleted_file_hides_no_use(tmp_path):
+    """The kernel appends " (deleted)" to the path of a deleted file, and a user may give a directory such a name."""
+    process(tmp_path, 100, 1000, ["/tmp/a (deleted)/file", "/tmp/b (deleted)", "/tmp/c (deleted)/x (deleted)"])
+    paths = ("/tmp/a", "/tmp/a (deleted)", "/tmp/b", "/tmp/b (deleted)", "/tmp/c (deleted)")
+    found, complete = open_files.open_below(Host(str(tmp_path)), paths)
+    assert complete and found == set(paths) - {"/tmp/a"}
+
+
+def test_a_device_that_a_process_has_open_is_among_its_descriptors(tmp_path):
+    with open(tmp_path / "file", "w") as stream:
+        path = "/proc/{0}/task/{0}/fd/{1}".format(os.getpid(), stream.fileno())
+        assert path in list(open_files.descriptors(Host(), os.getpid()))
+        assert str(tmp_path / "file") in open_files.of_process(Host(), os.getpid())[0]
+        assert len(open_files.of_process(Host(), os.getpid(), 1)[0]) <= 4

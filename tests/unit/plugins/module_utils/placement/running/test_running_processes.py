@@ -273,6 +273,21 @@ def test_numbers_are_taken_as_they_are(proc):
         choose(proc.host, pids=[20, 99])
 
 
+@pytest.mark.parametrize(
+    ("tables", "hidden"),
+    [(["rw,hidepid=invisible"], True), (["rw,hidepid=2"], True), (["rw,hidepid=off"], False), (["rw,hidepid=0"], False),
+     (["rw"], False), (["rw", "rw,hidepid=2"], True), (["rw,hidepid=2", "rw"], False), ([], False)],
+)  # fmt: skip
+def test_the_topmost_mount_of_proc_decides_whether_processes_are_hidden(proc, monkeypatch, tables, hidden):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    lines = ["{0} 1 0:{0} / /proc rw - proc proc {1}\n".format(number, one) for number, one in enumerate(tables, 20)]
+    proc.write("/proc/self/mountinfo", "".join(lines))
+    proc.process(20, "other")
+    with pytest.raises(NodeError) as error:
+        choose(proc.host, pattern="train")
+    assert ("you may not look at those of other users" in str(error.value)) is hidden
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_a_process_of_another_user_that_is_hidden_is_one_sentence(proc):
     """As with /proc mounted with hidepid: the folder is there, its files may not be read."""

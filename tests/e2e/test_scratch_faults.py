@@ -323,7 +323,7 @@ def test_the_record_of_another_machine_proves_nothing(scratch):
     """The record of node A in its clone B: a whole scratch is taken up, a single disk of A is refused."""
     scratch.good()
     scratch.sh("echo precious > {0}/file".format(MOUNT_POINT))
-    move = 'sed -i \'s/"machine": ".*"/"machine": "dmi:{0}"/\' /var/lib/gpu_node/nvme_scratch.json'.format("12" * 16)
+    move = 'sed -i \'s/"machine": "[^"]*"/"machine": "dmi:{0}"/\' /var/lib/gpu_node/nvme_scratch.json'.format("12" * 16)
     scratch.sh(move + " && grep -q dmi:1212 /var/lib/gpu_node/nvme_scratch.json")
     assert [action["action"] for action in scratch.good()["actions"]] == ["write_record"]
     scratch.precious()

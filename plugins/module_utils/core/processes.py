@@ -135,8 +135,9 @@ def name(host: Host, pid: Pid) -> str:
 
 def status(host: Host, pid: Pid, key: str, tid: Optional[int] = None) -> str:
     """The value of one line of /proc/PID/status; the kernel escapes the newlines of the name in it."""
-    found = re.search("^{0}:[ \t]?(.*)$".format(key), _read(host, pid, "status", tid) or "", re.MULTILINE)
-    return found.group(1) if found is not None else ""
+    text = "\n" + (_read(host, pid, "status", tid) or "")
+    value = text.partition("\n{0}:".format(key))[2].partition("\n")[0]
+    return value[1:] if value.startswith(("\t", " ")) else value
 
 
 def uids(host: Host, pid: Pid) -> Tuple[int, ...]:

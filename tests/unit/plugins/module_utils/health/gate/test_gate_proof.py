@@ -605,7 +605,8 @@ class Node:
     def prolog(self, now):
         known = history.read(self.machine).of("")
         one = self.verdict(now, Cost.QUICK)
-        if one.outcome is Outcome.FAIL or plan.owed(known, self.gate.settings, now, gate.processes.boot_id(self.machine)):
+        boot = gate.processes.boot_id(self.machine)
+        if one.outcome is Outcome.FAIL or plan.owed(known, self.gate.settings, now, boot):
             self.settle(now, one, at_once=True)
             return
         self.jobs += 1

@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpus.mig import record
 from ansible_collections.trainyard.gpu_node.tests.unit import forked
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
@@ -239,8 +241,7 @@ def test_what_is_declared_stands_beside_what_is(divided):
     divided.control("set", "gpu.1.mig_mode", "1")
     divided.control("set", "gpu.1.latched.mig_mode", "0")
     assert divided.json("list", status=1)["gpus"][1]["declared"]["differences"] == ["switch MIG on"]
-    (divided.root / "run/gpu_node").mkdir(parents=True)
-    (divided.root / "run/gpu_node/mig_layout_resets.json").write_text(json.dumps([found["gpus"][1]["uuid"]]))
+    record.note_resets(Host(str(divided.root)), {found["gpus"][1]["uuid"]: True})
     assert "waits for a reset of the GPU" in divided.flat("list", status=1)
     # What is declared cannot be had any more.
     divided.declare({"gpus": ["0"], "instances": [{"profile": "4g", "count": 2}]})

@@ -30,6 +30,7 @@ _NO_ANSWER = (
     r"backup controller in standby"
 )
 _NO_NODE = r"Node \S+ not found|[Ii]nvalid node name"
+_NAMES_NODES = ("NodeName=", "Nodes=", "--nodelist=", "--nodes=")
 _NOT_PERMITTED = r"ccess/permission denied|[Ii]nvalid user id|Protocol authentication error"
 
 
@@ -119,8 +120,10 @@ def _no_answer(message: str) -> NoAnswer:
 def _refused(words: Sequence[str], message: str) -> Refused:
     thing = " ".join(words)
     if re.search(_NO_NODE, message):
-        named = next((one.partition("=")[2] for one in words if one.startswith("NodeName=")), words[-1])
-        return NoSuchNode("node " + named, "slurmctld has no such node", "give the NodeName that slurm.conf has")
+        named = next((one.partition("=")[2] for one in words if one.startswith(_NAMES_NODES)), "")
+        if not named:
+            named = words[-1] if list(words[1:3]) == ["show", "node"] else ""
+        return NoSuchNode("node " + named if named else thing, "slurmctld has no such node", "give the NodeName that slurm.conf has")
     if re.search(_NOT_PERMITTED, message):
         return NotPermitted(thing, "it was refused: " + message, "run it as root or SlurmUser of this cluster")
     return Refused(thing, "it was refused: " + message, "run it by hand as root to see more")

@@ -25,7 +25,8 @@ _REASON = re.compile(
     r"\sReason=(.*?)(?=\s(?:Comment|Extra|ReservationName|InstanceId|InstanceType)=|\n   [A-Z]\w*=|\Z)", re.DOTALL
 )
 # Who gave a reason and when, ``[root@2026-01-31T12:00:00]``: at the end of its first line, and no part of it.
-_GIVEN_BY = re.compile(r"\s*\[[^\[\]\n]*@[^\[\]\n]*\](?=\s*\n|\s{2,}|\s*\Z)")
+# With -o eight blanks divide the lines (slurm_sprint_node).
+_GIVEN_BY = re.compile(r"\s*\[[^\[\]\n]*@[^\[\]\n]*\](?=\s*\n| {8}|\s*\Z)")
 # Columns of sinfo -N with their widths: no sign divides them that a reason could not hold. The names of all states that
 # a node can have are 200 characters at most.
 _COLUMNS = (("NodeList", 256), ("PartitionName", 128), ("StateComplete", 256), ("Reason", 1024))
@@ -147,7 +148,7 @@ def _text_node(block: str) -> SlurmNode:
     for key, value in _FIELD.findall(block):
         fields.setdefault(key, value)
     reason = _REASON.search(block)
-    return _from_fields(fields, reason.group(1) if reason else "")
+    return _from_fields(fields, _GIVEN_BY.sub("", reason.group(1), count=1) if reason else "")
 
 
 def _from_fields(fields: Mapping[str, str], reason: str) -> SlurmNode:
@@ -199,7 +200,8 @@ def record(
         raise NodeError("node {0}".format(name), "the answer has no state of it", remedy)
     return SlurmNode(
         flags=flags,
-        reason=" ".join(_GIVEN_BY.sub(" ", text(reason), count=1).split()) or None,
+        # What a person wrote is compared with what a node has, so its blanks stay.
+        reason=" ".join(line.strip() for line in re.split(r"\n| {8,}", text(reason))).strip() or None,
         partitions=words_of(partitions),
         gres=text(gres),
         name=name,

@@ -55,4 +55,4 @@ def test_a_module_of_the_node_command_is_small(name):
 def test_a_module_that_needs_no_node_command_carries_its_own_part_alone(name):
     # slurm_node finds the Slurm name of its node, and takes no program from a file that another user can write to.
     # It has the one parser of nodes and jobs, which the node command has too.
-    assert sizes()[name] <= 124 * 1024
+    assert sizes()[name] <= 130 * 1024

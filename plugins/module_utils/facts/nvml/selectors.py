@@ -100,8 +100,9 @@ def select(identities: Sequence[Identity], selectors: Sequence[str]) -> Tuple[Id
 def unknown(selector: str, identities: Sequence[Identity]) -> NodeError:
     """The error for a selector that means no GPU: wrong use, unless it may be one that does not tell its name."""
     there = ", ".join(
-        "{0} = {1} = {2}".format(_number(one), one.pci_address or "PCI address unknown", one.uuid or "UUID unknown")
+        " = ".join((_number(one), *(name for name in (one.pci_address, one.uuid) if name)))
         for one in identities
+        if one.index >= 0 or one.pci_address or one.uuid
     )
     nameless = [_number(one) for one in identities if one.pci_address is None]
     kind: Type[NodeError] = Misuse
@@ -116,7 +117,7 @@ def unknown(selector: str, identities: Sequence[Identity]) -> NodeError:
 
     # Not PCI addresses: one of another GPU is always like it.
     near = nearest(selector.strip(), [one.uuid for one in identities if one.uuid is not None])
-    return kind("GPU " + repr(selector), reason, near + "choose among " + there if there else "there is no GPU at all")
+    return kind("GPU " + repr(selector), reason, near + "choose among " + there if there else "compare with 'nvidia-smi -L'")
 
 
 def _number(one: Identity) -> str:

@@ -33,12 +33,12 @@ def _remember(host: Host, action: Remember, dummy: object = None) -> None:
 
 
 def _end_reservation(host: Host, action: EndReservation, dummy: object = None) -> None:
-    """A cluster that is gone does not keep the lease."""
+    """A reservation is forgotten only where Slurm is gone: nobody else would know its name."""
     slurm = on_node.slurm_of(host, declaration.read(host))
     try:
         slurm.unreserve(action.name)
     except (NoAnswer, NotInstalled):
-        if on_node.may_answer(host, slurm):
+        if on_node.has_slurm(host, slurm):
             raise
     lease.write(host, replaced(lease.read(host), reserved=""))
 

@@ -173,7 +173,7 @@ def test_a_machine_without_a_gpu_is_in_order_and_says_where_to_look(machine, tmp
     for words in (("--gpu", "9"), ("--gpu", "GPU-0"), ("--gpu", "0", "--json")):
         done = info(machine, tmp_path, *words, **environment)
         told = json.loads(done.stdout)["error"]["message"] if "--json" in words else done.stderr
-        assert done.returncode == 2 and "this machine has no such GPU; there is no GPU at all" in told, done
+        assert done.returncode == 2 and "this machine has no such GPU; compare with 'nvidia-smi -L'" in told, done
 
 
 # Whose they are ---------------------------------------------------------------------------------------

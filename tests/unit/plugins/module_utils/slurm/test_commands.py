@@ -168,3 +168,16 @@ def test_a_prolog_of_a_healthy_node_does_not_load_the_client():
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
     assert base + "slurm.types" in done.stdout
     assert not [one for one in ("client", "commands", "nodes", "places") if base + "slurm." + one + "'" in done.stdout]
+
+
+@pytest.mark.parametrize(
+    ("words", "thing"),
+    [
+        (("scontrol", "show", "node", "n1"), "node n1"),
+        (("squeue", "-h", "--nodelist=n1"), "node n1"),
+        (("scontrol", "create", "reservation", "Nodes=n1", "Flags=MAINT"), "node n1"),
+        (("scontrol", "ping", "x"), "scontrol ping x"),
+    ],
+)
+def test_an_unknown_node_is_named_by_the_command(words, thing):
+    assert commands._refused(words, "Invalid node name specified").thing == thing

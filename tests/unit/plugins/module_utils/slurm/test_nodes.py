@@ -124,3 +124,23 @@ def test_no_answer_that_is_cut_gives_fewer_nodes(form):
         if not (form == "text" and text[:end].endswith("\n")):
             found = either_nodes_or_a_sentence(text[:end])
             assert found is None or found == NODES, text[:end][-80:]
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("a  b [root@2026-01-31T12:00:00]\n", "a  b"),
+        ("kernel [me@host]  new [root@2026-01-31T12:00:00]\n", "kernel [me@host]  new"),
+        ("one [root@2026-01-31T12:00:00]\n   two [me@host]\n", "one two [me@host]"),
+        ("one [root@1795306581]        two [me@host] Comment=x\n", "one two [me@host]"),
+        ("kernel [me@host]\n", "kernel"),
+    ],
+)
+def test_the_reason_of_a_person_stays_as_it_was_written(written, reason):
+    (node,) = nodes.parse("NodeName=n1 State=IDLE+DRAIN\n   Reason=" + written, "scontrol")
+    assert node.reason == reason
+
+
+def test_json_has_the_reason_without_who_gave_it():
+    answer = json.dumps({"nodes": [{"name": "n1", "state": ["IDLE"], "reason": "see [me@host]"}]})
+    assert nodes.parse(answer, "scontrol")[0].reason == "see [me@host]"

@@ -177,8 +177,8 @@ def test_without_a_time_there_is_no_lease_and_one_that_was_there_goes():
     assert EndReservation("r") not in other.actions and other.notes == ()
 
 
-@pytest.mark.parametrize("may_answer", [True, False])
-def test_a_reservation_is_given_up_only_where_no_later_run_can_end_it(tmp_path, monkeypatch, may_answer):
+@pytest.mark.parametrize("has_slurm", [True, False])
+def test_a_reservation_is_forgotten_only_where_slurm_is_gone(tmp_path, monkeypatch, has_slurm):
     host = Host(str(tmp_path))
     lease.write(host, Memory("m", reserved="r"))
 
@@ -186,14 +186,14 @@ def test_a_reservation_is_given_up_only_where_no_later_run_can_end_it(tmp_path, 
         raise NoAnswer("slurmctld", "it does not answer: squeue did not end within 10 s", "look at 'scontrol ping'")
 
     monkeypatch.setattr(Slurm, "unreserve", silent)
-    monkeypatch.setattr(on_node, "may_answer", lambda *dummy: may_answer)
+    monkeypatch.setattr(on_node, "has_slurm", lambda *dummy: has_slurm)
     end = node_lease.RESOURCE.steps[EndReservation]
-    if may_answer:
+    if has_slurm:
         with pytest.raises(NoAnswer):
             end(host, EndReservation("r"))
     else:
         end(host, EndReservation("r"))
-    assert lease.read(host).reserved == ("r" if may_answer else "")
+    assert lease.read(host).reserved == ("r" if has_slurm else "")
 
 
 def test_the_note_that_the_machine_runs_under_it_comes_before_the_timer():

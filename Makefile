@@ -62,7 +62,7 @@ hardware: ## Check this machine's GPUs, read-only and without a network, and wri
 NEW = $(word 2,$(MAKECMDGOALS))
 new-resource new-check new-command: setup ## make new-resource NAME: create its files with a failing test, and list the next steps
 	@$(BIN)/python -B -m tools.scaffold $(@:new-%=%) $(if $(NEW),$(NEW),$(NAME))
-	@$(BIN)/python -B -m tools.docs >/dev/null
+	@$(BIN)/python -B -m tools.docs
 ifneq (,$(filter new-%,$(firstword $(MAKECMDGOALS))))
 $(eval $(NEW):;@:)
 endif

@@ -52,7 +52,7 @@ KINDS: Mapping[str, Kind] = {
             Insertion(
                 _LIBRARY + "core/registry.py",
                 '    Registration("$name"),',
-                before='    Registration("gpu_sharing", cluster=True)',
+                before="    # Last: a drain for an event",
             ),
         ),
         (
@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
             + "resources/$name.",
             "Put its registration (" + _LIBRARY + "core/registry.py) into its place in the order of a converge, with "
             "what it requires. It stays disabled until a site sets gpu_node_$name.",
-            "Describe it: plugins/modules/$name.py, roles/$name, docs/$name.md, its row in README.md; then make docs.",
+            "Describe it: plugins/modules/$name.py, roles/$name, docs/$name.md, a link in README.md; then make docs.",
             "Run its tests: "
             + _TEST
             + "tests/unit/plugins/module_utils/resources/$name tests/unit/plugins/modules/test_$name.py",
@@ -84,6 +84,7 @@ KINDS: Mapping[str, Kind] = {
             "tests/unit/plugins/module_utils/health/checks/test_$name.py.",
             "Write look (reads) and judge (pure) in " + _LIBRARY + "health/checks/$name.py; limits go to health/data/ "
             "with their sources.",
+            "Move it to its place in the order of a report (of_node_passive.py, docs/health_checks.md).",
             "Choose its level: Cost.QUICK runs before each job and must cost little; then it belongs into of_node.py.",
             "Describe it in docs/health_checks.md, and correct the number of checks in README.md and docs/health*.md "
             "(tests/unit/tools/docs/test_readme.py names the lines); then make docs.",
@@ -104,7 +105,9 @@ KINDS: Mapping[str, Kind] = {
         (
             "Describe what it must print: the last test of "
             "tests/unit/plugins/module_utils/command/test_gpunode_$name.py.",
-            "Write add_arguments and run in " + _LIBRARY + "command/$name.py, and its help in COMMANDS of main.py.",
+            "Write add_arguments and run in "
+            + _LIBRARY
+            + "command/$name.py, and its help in COMMANDS of main.py, in its place.",
             "If it changes a node: move it to LEFT_OUT in tools/hardware/commands.py, and say so in docs/gpunode.md.",
             "Add an example to EXAMPLES in main.py; then make docs.",
             "Run its test: " + _TEST + "tests/unit/plugins/module_utils/command/test_gpunode_$name.py",
@@ -128,7 +131,8 @@ def create(root: Path, kind: str, name: str) -> list[str]:
         raise ScaffoldError("{0!r}: it is not a valid name; {1}".format(name, remedy))
     words = name.replace("_", " ")
     version = yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"]
-    values = {"name": name, "words": words, "Title": words.capitalize(), "version": version}
+    imports = ", ".join(sorted(("main", name)))
+    values = {"name": name, "words": words, "Title": words.capitalize(), "version": version, "imports": imports}
     files = {}
     for template in sorted((TEMPLATES / kind).rglob("*.in")):
         path = string.Template(str(template.relative_to(TEMPLATES / kind))).substitute(values)[: -len(".in")]
@@ -136,6 +140,9 @@ def create(root: Path, kind: str, name: str) -> list[str]:
     taken = [path for path in files if (root / path).exists()]
     if taken:
         raise ScaffoldError("{0}: it exists; choose another name".format(taken[0]))
+    pages = (root / "docs/health_checks.md").read_text(encoding="utf-8") if kind == "check" else ""
+    if re.search(r"^\|[^|\n]*`{0}`".format(name), pages, re.MULTILINE):
+        raise ScaffoldError("{0}: there is a check of this name; choose another name".format(name))
     for one in KINDS[kind].insertions:
         text = files.get(one.path) or (root / one.path).read_text(encoding="utf-8")
         files[one.path] = inserted(text, one, string.Template(one.line).substitute(values))

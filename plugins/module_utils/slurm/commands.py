@@ -123,7 +123,9 @@ def _refused(words: Sequence[str], message: str) -> Refused:
         named = next((one.partition("=")[2] for one in words if one.startswith(_NAMES_NODES)), "")
         if not named:
             named = words[-1] if list(words[1:3]) == ["show", "node"] else ""
-        return NoSuchNode("node " + named if named else thing, "slurmctld has no such node", "give the NodeName that slurm.conf has")
+        return NoSuchNode(
+            "node " + named if named else thing, "slurmctld has no such node", "give the NodeName that slurm.conf has"
+        )
     if re.search(_NOT_PERMITTED, message):
         return NotPermitted(thing, "it was refused: " + message, "run it as root or SlurmUser of this cluster")
     return Refused(thing, "it was refused: " + message, "run it by hand as root to see more")

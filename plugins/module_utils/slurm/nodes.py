@@ -59,7 +59,7 @@ def of_columns(answer: str) -> Dict[str, SlurmNode]:
     :raises NodeError: two lines disagree on a node.
     """
     found: Dict[str, SlurmNode] = {}
-    for line in answer.splitlines():
+    for line in answer.split("\n"):
         cells, begin = [], 0
         for column in _COLUMNS:
             cells.append(line[begin : begin + column[1]].strip())
@@ -132,7 +132,7 @@ def _of_text(answer: str, origin: str) -> Tuple[SlurmNode, ...]:
 
 def _blocks(answer: str, origin: str) -> List[str]:
     blocks: List[str] = []
-    for line in answer.splitlines():
+    for line in answer.split("\n"):
         if line.startswith("NodeName="):
             blocks.append(line)
         elif line.strip() and blocks:

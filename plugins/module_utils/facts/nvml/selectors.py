@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any, Iterator, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 from ...core.resource import Misuse, NodeError, Refusal
 from .identity import Identity, normalise_pci_address
@@ -117,7 +117,9 @@ def unknown(selector: str, identities: Sequence[Identity]) -> NodeError:
 
     # Not PCI addresses: one of another GPU is always like it.
     near = nearest(selector.strip(), [one.uuid for one in identities if one.uuid is not None])
-    return kind("GPU " + repr(selector), reason, near + "choose among " + there if there else "compare with 'nvidia-smi -L'")
+    return kind(
+        "GPU " + repr(selector), reason, near + "choose among " + there if there else "compare with 'nvidia-smi -L'"
+    )
 
 
 def _number(one: Identity) -> str:
@@ -129,17 +131,19 @@ def _number(one: Identity) -> str:
 
 def slurm_gpus(text: str) -> Tuple[str, ...]:
     """SLURM_JOB_GPUS: ``0,3`` as ("0", "3"). Some versions write a range (``0-3``), or ``gpu:`` before the numbers."""
-    names: List[str] = []
+    # A user's process may have any text in it: a name is in here once, and a range is of indices that exist.
+    names: Dict[str, None] = {}
     for word in re.split(r"[,\s]+", text.strip()):
         word = word.partition("gpu:")[2] or word
-        found = re.fullmatch(r"(\d{1,4})-(\d{1,4})", word)
+        found = re.fullmatch(r"([0-9]{1,4})-([0-9]{1,4})", word)
         if found:
-            names += [str(number) for number in range(int(found.group(1)), int(found.group(2)) + 1)]
-        elif re.fullmatch(r"\d{1,4}", word):
-            names.append(str(int(word)))
+            last = min(int(found.group(2)), INDEX[1])
+            names.update((str(number), None) for number in range(int(found.group(1)), last + 1))
+        elif re.fullmatch(r"[0-9]{1,4}", word):
+            names[str(int(word))] = None
         elif word and word not in _NO_DEVICES:
-            names.append(word)
-    return tuple(dict.fromkeys(names))
+            names[word] = None
+    return tuple(names)
 
 
 def cuda_gpus(text: str) -> Tuple[str, ...]:

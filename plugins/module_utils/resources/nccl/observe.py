@@ -80,7 +80,7 @@ def _slurmd(host: Host) -> Slurmd:
     except NodeError:  # no answer is none: the drop-in is written all the same, and read at the next boot
         return Slurmd(installed=True)
     found = processes.limits(host, answer.get("MainPID", "0"))
-    running = None if found is None else tuple((_LINES[one], found[one]) for one in _LINES if one in found)
+    running = None if found is None else tuple((LINES[one], found[one]) for one in LINES if one in found)
     return Slurmd(True, running, answer.get("NeedDaemonReload") == "yes", _older(host))
 
 
@@ -92,7 +92,8 @@ def _older(host: Host) -> bool:
         return False
 
 
-_LINES = {
+#: The lines of /proc/PID/limits, and their names in ulimit.
+LINES = {
     "Max locked memory": "memlock",
     "Max open files": "nofile",
     "Max stack size": "stack",

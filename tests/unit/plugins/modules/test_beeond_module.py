@@ -21,6 +21,7 @@ def run(tmp_path):
     for path in ("usr/bin/scontrol", "opt/beegfs/sbin/beeond", "lib/modules/6.1/build/Makefile"):
         (root / path).parent.mkdir(parents=True)
         (root / path).write_text("")
+    (root / "usr/bin/scontrol").chmod(0o755)
     (root / "opt/beegfs/src/client/client_module_7").mkdir(parents=True)
     (root / "proc/sys/kernel").mkdir(parents=True)
     (root / "proc/sys/kernel/osrelease").write_text("6.1\n")

@@ -18,7 +18,7 @@ from ansible_collections.trainyard.gpu_node.tools.scaffold import __main__ as sc
 
 ROOT = Path(__file__).resolve().parents[4]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "build", ".hypothesis", ".*_cache", "__pycache__", "output")
-NAMES = {"resource": "burn_in", "check": "hung_tasks", "command": "kernel"}
+NAMES = {"resource": "burn_in", "check": "hung_tasks", "command": "uptime"}
 
 
 @pytest.fixture
@@ -65,6 +65,14 @@ def test_an_invalid_name_is_refused(tmp_path, name):
     with pytest.raises(scaffold.ScaffoldError, match="it is not a valid name; use lower-case letters"):
         scaffold.create(tmp_path, "resource", name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_name_of_another_check_is_refused(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "galaxy.yml").write_text("version: 0.1.0\n")
+    (tmp_path / "docs/health_checks.md").write_text("| `memory_swap`, `hung` | passive | x |\n")
+    with pytest.raises(scaffold.ScaffoldError, match="hung: there is a check of this name"):
+        scaffold.create(tmp_path, "check", "hung")
 
 
 @pytest.mark.parametrize(

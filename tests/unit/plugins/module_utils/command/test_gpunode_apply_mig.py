@@ -99,7 +99,7 @@ def test_a_layout_counts_where_the_files_of_slurm_cannot_be_written(node):
     (node.root / "etc/slurm/prolog.d").chmod(0o777)
     status, told = node.boot()
     assert status == 0 and told["status"] == "changed"
-    assert any("every user may write to it" in note for note in told["notes"]), told
+    assert any("let only root and SlurmUser write there" in note for note in told["notes"]), told
 
 
 def test_without_a_wish_for_slurm_its_files_are_left_alone(node):

@@ -166,3 +166,9 @@ def test_a_second_parser_is_found(tmp_path):
     (tmp_path / "one.py").write_text('Refusal(gpu, "there is no such GPU on this node", "look")\n')
     (tmp_path / "two.py").write_text("if (gpu.uuid or '').lower() == text.lower(): pass\n")
     assert len(list(second_parsers(tmp_path))) == 2
+
+
+def test_the_environment_of_a_process_costs_no_memory_and_no_time():
+    text = ",".join(["0-9999"] * 18000)
+    assert slurm_gpus(text) == tuple(str(number) for number in range(32))
+    assert slurm_gpus("\u0663") == ("\u0663",), "only ASCII digits are an index"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import processes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import Desired, observe, texts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import Desired, texts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.observe import LINES
 
 
 def nccl_reads(text):
@@ -124,4 +125,4 @@ def test_limits_of_a_process_as_the_kernel_writes_them():
     )
     found = {"Max stack size": "8388608", "Max open files": "1024", "Max locked memory": "unlimited"}
     assert processes.parse_limits(text) == {**found, "Max realtime priority": "0"}
-    assert set(processes.limits(Host(), "self")) >= set(observe._LINES)
+    assert set(processes.limits(Host(), "self")) >= set(LINES)

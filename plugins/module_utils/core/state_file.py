@@ -82,7 +82,8 @@ class StateFile(Generic[Content]):
                 return "it is a file of another kind"
             number = _integer(schema[len(ours) :])
         else:
-            number = content.pop("version") if type(content.get("version")) is int else 1
+            version = content.get("version")
+            number = content.pop("version") if isinstance(version, int) and not isinstance(version, bool) else 1
         if number > self.number:
             return "a newer release wrote it"
         return "" if number == self.number else "its content is invalid"
@@ -183,7 +184,8 @@ def _fields(kind: Any) -> Mapping[str, Callable[[Any], Any]]:
 
 
 def _exactly(kind: type, value: Any) -> Any:
-    if type(value) is not kind:  # bool is an int to Python
+    # bool is an int to Python.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError("not of type {0}".format(kind.__name__))
     return value
 

@@ -116,11 +116,12 @@ def _asked(host: Host, number: str) -> Tuple[int, ...]:
     try:
         done = Commands(host, seconds=PATIENT_SECONDS).ask("scontrol", "listpids", number)
     except NotInstalled as error:
-        raise NodeError(
+        missing = NodeError(
             "Slurm job {0}".format(number),
             "this node has no cgroup of it, and scontrol is not installed to ask Slurm",
             "run this on a node where the job runs, or name the processes by --pid or a pattern",
-        ) from error  # pylint: disable=bad-exception-cause  # it is an exception
+        )
+        raise missing from error  # pylint: disable=bad-exception-cause  # it is an exception
     return parse_listpids(done.stdout) or _refused(number, done.message)
 
 

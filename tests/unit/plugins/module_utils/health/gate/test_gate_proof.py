@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import json
 import random
+import tempfile
 
 import pytest
 from hypothesis import given
@@ -495,10 +496,11 @@ def test_the_module_tells_what_is_owed_after_its_look(tmp_path, monkeypatch):
 
 
 class Machine(Host):
-    """A machine whose files are kept in memory."""
+    """A machine whose files are kept in memory, but for the state files, which are opened below a directory."""
 
     def __init__(self):
-        super().__init__("/nowhere")
+        self.directory = tempfile.TemporaryDirectory()
+        super().__init__(self.directory.name)
         self.files = {"/sys/class/dmi/id/product_uuid": "6e4ba0a20d1c4c1f9c0f3f6f5d1b7a01"}
 
     def read(self, path, limit=None):
